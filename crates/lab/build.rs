@@ -1,4 +1,5 @@
-//! Lists the laboratory's files, so that the program holds all of them: the scenarios and the contenders' folders.
+//! Lists the laboratory's files, so that the program holds all of them: the scenarios and the contenders'
+//! folders.
 
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,5 @@
-//! Takes the versions of the TLS libraries from `Cargo.lock`, for `weir version`: the libraries have no constant for them.
+//! Takes the versions of the TLS libraries from `Cargo.lock`, for `weir version`: the libraries have no
+//! constant for them.
 
 use std::path::Path;
 use std::{env, fs, io};

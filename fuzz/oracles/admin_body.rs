@@ -1,10 +1,14 @@
-//! Oracle of the checks of one object: its schema and its Rust type accept the same values (as far as a schema can
-//! express the rules), every refusal has a reason and a place, and an admitted object comes into force.
+//! Oracle of the checks of one object: its schema and its Rust type accept the same values (as far as a
+//! schema can express the rules), every refusal has a reason and a place, and an admitted object comes into
+//! force.
 
 use std::sync::Arc;
 
 use model::resource::Resource;
-use model::{Change, Key, Kind, Policy, Refusal, Snapshot, Written, check as checks, schema};
+use model::{
+    FaultPolicy, ObjectKey, ObjectKind, ObjectRefusal, Snapshot, SnapshotChange, WrittenObject,
+    check as checks, schema,
+};
 use serde_json::Value;
 
 use super::catalog::CATALOG;
@@ -16,15 +20,16 @@ pub fn check(data: &[u8]) {
         return;
     }
     let (kind, text) = text.split_once('\n').unwrap_or(("route", text));
-    let (Some(kind), Ok(value)) = (Kind::from_singular(kind), serde_json::from_str::<Value>(text)) else {
+    let (Some(kind), Ok(value)) = (ObjectKind::from_singular(kind), serde_json::from_str::<Value>(text))
+    else {
         return;
     };
     let by_schema = accepted_by_schema(kind, &value);
     let by_type = Resource::read(kind, &value);
     match &by_type {
         Ok(_) if by_schema => unknown_fields(kind, &value),
-        // An error that begins with a quoted text is about an address, network or authority. The pattern in the schema
-        // is wider than those formats, so only the type refuses such a text.
+        // An error that begins with a quoted text is about an address, network or authority. The pattern in
+        // the schema is wider than those formats, so only the type refuses such a text.
         Err(error) if by_schema && !error.to_string().starts_with('"') => {
             panic!("{kind}: only the schema accepts {value}: {error}")
         }
@@ -38,7 +43,7 @@ pub fn check(data: &[u8]) {
 }
 
 /// Whether the schema accepts the value. Asserts that it accepts exactly the values without a fault.
-fn accepted_by_schema(kind: Kind, value: &Value) -> bool {
+fn accepted_by_schema(kind: ObjectKind, value: &Value) -> bool {
     let accepted = schema::validator(kind).accepts(value);
     let faults = schema::validator(kind).faults(value);
     assert_eq!(accepted, faults.is_empty(), "{kind}: {value} {faults:?}");
@@ -50,11 +55,12 @@ fn accepted_by_schema(kind: Kind, value: &Value) -> bool {
 }
 
 /// Asserts that schema and type agree on an unknown field in each object within the value.
-fn unknown_fields(kind: Kind, value: &Value) {
+fn unknown_fields(kind: ObjectKind, value: &Value) {
     let mut pointers = Vec::new();
     objects(value, String::new(), &mut pointers);
-    // The schema of a credential allows one plugin, so a second one is refused for the number and not for the name.
-    pointers.retain(|pointer| kind != Kind::Credential || pointer != "/plugins");
+    // The schema of a credential allows one plugin, so a second one is refused for the number and not for the
+    // name.
+    pointers.retain(|pointer| kind != ObjectKind::Credential || pointer != "/plugins");
     for pointer in pointers.into_iter().take(OBJECTS_MAX) {
         let mut changed = value.clone();
         let object =
@@ -86,28 +92,32 @@ fn objects(value: &Value, pointer: String, found: &mut Vec<String>) {
 }
 
 /// Asserts that an admitted object is in force after it was stored, and that a refused one is not.
-fn in_force(kind: Kind, value: &Value) {
+fn in_force(kind: ObjectKind, value: &Value) {
     let id = match (kind, value.get("id"), value.get("username")) {
-        (Kind::Consumer, _, Some(Value::String(name))) | (_, Some(Value::String(name)), _) => name.clone(),
-        (Kind::PluginMetadata, ..) => "count".to_owned(),
+        (ObjectKind::Consumer, _, Some(Value::String(name))) | (_, Some(Value::String(name)), _) => {
+            name.clone()
+        }
+        (ObjectKind::PluginMetadata, ..) => "count".to_owned(),
         _ => "1".to_owned(),
     };
     let id = match kind {
-        Kind::Credential => format!("jack/credentials/{id}"),
-        Kind::Secret => format!("vault/{id}"),
+        ObjectKind::Credential => format!("jack/credentials/{id}"),
+        ObjectKind::Secret => format!("vault/{id}"),
         _ => id,
     };
-    let Ok(key) = Key::new(kind, &id) else { return };
+    let Ok(key) = ObjectKey::new(kind, &id) else { return };
     let admitted = Snapshot::empty().admit(&CATALOG, &key, value);
     let text: Arc<str> = value.to_string().into();
-    let written = Written { key: key.clone(), text, created_index: 1, modified_index: 1 };
-    let change = Change { key: key.clone(), written: Some(written) };
-    let applied = Snapshot::empty().apply(&CATALOG, &[change], 1, Policy::Lenient);
+    let written = WrittenObject { key: key.clone(), text, created_index: 1, modified_index: 1 };
+    let change = SnapshotChange { key: key.clone(), written: Some(written) };
+    let applied = Snapshot::empty().apply(&CATALOG, &[change], 1, FaultPolicy::Lenient);
     let in_force = applied.snapshot.contains(&key);
     assert_eq!(in_force, applied.faults.is_empty(), "{key}: {:?}", applied.faults);
     match admitted {
         // A credential is not in force without its consumer.
-        Ok(_) => assert!(in_force || kind == Kind::Credential, "{key}: admitted, then {:?}", applied.faults),
+        Ok(_) => {
+            assert!(in_force || kind == ObjectKind::Credential, "{key}: admitted, then {:?}", applied.faults)
+        }
         Err(refusal) => {
             assert_reasons(&refusal, value);
             assert!(!in_force, "{key}: refused, yet in force: {value}");
@@ -116,7 +126,7 @@ fn in_force(kind: Kind, value: &Value) {
 }
 
 /// Asserts that every fault of a refusal has a reason and an existing place.
-fn assert_reasons(refusal: &Refusal, value: &Value) {
+fn assert_reasons(refusal: &ObjectRefusal, value: &Value) {
     assert!(!refusal.contract_message().is_empty() && !refusal.faults().is_empty());
     for fault in refusal.faults() {
         assert!(!fault.reason.is_empty());
@@ -130,7 +140,8 @@ fn exists(pointer: &str, value: &Value) -> bool {
     value.pointer(pointer).is_some() || value.pointer(parent).is_some_and(Value::is_object)
 }
 
-/// Limit of the input. It is longer than an object with every field; `uniqueItems` costs the square of a list's length.
+/// Limit of the input. It is longer than an object with every field; `uniqueItems` costs the square of a
+/// list's length.
 const TEXT_BYTES_MAX: usize = 4096;
 /// Limit of objects that get an unknown field, because each costs another validation.
 const OBJECTS_MAX: usize = 8;

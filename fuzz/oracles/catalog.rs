@@ -2,12 +2,12 @@
 
 use std::sync::LazyLock;
 
-use model::catalog::{Catalog, PluginInfo, Subsystem};
+use model::catalog::{PluginCatalog, PluginInfo, Subsystem};
 use serde_json::json;
 
-/// `auth` authenticates consumers, `count` has metadata and also serves layer 4, and `picky` refuses configurations
-/// that its schema accepts.
-pub static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
+/// `auth` authenticates consumers, `count` has metadata and also serves layer 4, and `picky` refuses
+/// configurations that its schema accepts.
+pub static CATALOG: LazyLock<PluginCatalog> = LazyLock::new(|| {
     let mut auth = PluginInfo::new("auth", 2500, json!({"type": "object"}));
     auth.is_auth = true;
     auth.consumer_key = &["key"];
@@ -34,6 +34,6 @@ pub static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
         Some(bad) => Err(format!("{bad} is bad")),
         None => Ok(()),
     };
-    let catalog = Catalog::new(vec![auth, count, picky]).expect("three names");
+    let catalog = PluginCatalog::new(vec![auth, count, picky]).expect("three names");
     catalog.with_registries(["dns".into()])
 });

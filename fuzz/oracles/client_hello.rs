@@ -5,8 +5,8 @@ use net::sniff::{CLIENT_HELLO_MAX_BYTES, ClientHello, Look, client_hello};
 use super::prefixes::settled;
 use super::steering::steering;
 
-/// The input is three steering bytes and the bytes of a connection. With the second switch the input is a handshake message,
-/// which is put into records of seven bytes first.
+/// The input is three steering bytes and the bytes of a connection. With the second switch the input is a
+/// handshake message, which is put into records of seven bytes first.
 pub fn check(data: &[u8]) {
     let Some(steering) = steering(data) else { return };
     let input = match steering.switches & 2 {

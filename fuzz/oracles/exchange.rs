@@ -1,7 +1,7 @@
-//! Oracle of whole exchanges, for any bytes of the client and the node and any cuts. The node receives the requests
-//! that an independent reading of the client's bytes finds, in order, or fewer. Every response to the client is
-//! well-formed, belongs to its request, and looks complete only if it is. No resource is left over. Other cuts of the
-//! same bytes give the same result.
+//! Oracle of whole exchanges, for any bytes of the client and the node and any cuts. The node receives the
+//! requests that an independent reading of the client's bytes finds, in order, or fewer. Every response to
+//! the client is well-formed, belongs to its request, and looks complete only if it is. No resource is left
+//! over. Other cuts of the same bytes give the same result.
 
 use super::exchange_answers::{self, Answer, Reading};
 use super::exchange_script::{PLAIN_ANSWER, spelled};
@@ -23,8 +23,8 @@ pub fn check(data: &[u8]) {
 
 /// The result of a run that passed.
 struct Judged {
-    /// No side closed early, sent out of turn or stopped in the middle, so that neither cuts nor the seed may change
-    /// the result.
+    /// No side closed early, sent out of turn or stopped in the middle, so that neither cuts nor the seed may
+    /// change the result.
     is_calm: bool,
     /// Of each response: the status, whether it is a local reply, the body, and whether it is complete.
     responses: Vec<(u16, bool, Vec<u8>, bool)>,
@@ -140,8 +140,8 @@ fn met<'a>(account: &'a Account, tunnel: Option<&Tunnel>) -> Vec<Met<'a>> {
     arrivals.map(|arrival| Met { arrival, account: said(arrival) }).collect()
 }
 
-/// The final responses that the client received, and the bytes of a tunnel after them. Asserts that the responses are
-/// well-formed and that no other byte was received.
+/// The final responses that the client received, and the bytes of a tunnel after them. Asserts that the
+/// responses are well-formed and that no other byte was received.
 fn answers(account: &Account, asked: &[Asked]) -> (Vec<Received>, Option<Vec<u8>>) {
     let (mut answers, mut rest) = (Vec::new(), &account.received[..]);
     let ended = account.ended == Some(Ended::InOrder);
@@ -177,15 +177,16 @@ fn answers(account: &Account, asked: &[Asked]) -> (Vec<Received>, Option<Vec<u8>
     (answers, None)
 }
 
-/// Whether this is a local reply. Responses without the fields that the plugin of the stage adds are local too.
+/// Whether this is a local reply. Responses without the fields that the plugin of the stage adds are local
+/// too.
 fn is_local(answer: &Answer) -> bool {
     answer.get(&LOCAL_FIELD.to_ascii_lowercase()).is_some()
         || answer.get(&WITNESS_FIELD.to_ascii_lowercase()).is_none()
 }
 
-/// The method of the request that is answered next. If the request is incomplete, the witness field of the response has
-/// it. A refused head counts as HEAD or as no method. A HEAD request that was refused because it was late (408) may get
-/// a body.
+/// The method of the request that is answered next. If the request is incomplete, the witness field of the
+/// response has it. A refused head counts as HEAD or as no method. A HEAD request that was refused because it
+/// was late (408) may get a body.
 fn method_of(bytes: &[u8], account: &Account, asked: &[Asked], number: usize) -> String {
     let as_head = match exchange_answers::read(bytes, "HEAD", false) {
         Reading::Whole(answer) => Some(answer),
@@ -211,10 +212,10 @@ fn asks_for_head(bytes: &[u8]) -> bool {
     bytes.strip_prefix(b"\r\n").unwrap_or(bytes).starts_with(b"HEAD ")
 }
 
-/// Whether requests, responses and arrivals at the node fit together in order. Each request arrives not at all, once,
-/// or again if it is idempotent and its earlier attempts were not answered; the response to the client follows from
-/// that of the node. One more incomplete request may have arrived. Without `has_all`, responses may be missing, because
-/// the client closed or a reset destroyed them.
+/// Whether requests, responses and arrivals at the node fit together in order. Each request arrives not at
+/// all, once, or again if it is idempotent and its earlier attempts were not answered; the response to the
+/// client follows from that of the node. One more incomplete request may have arrived. Without `has_all`,
+/// responses may be missing, because the client closed or a reset destroyed them.
 fn matches(asked: &[Asked], answers: &[Received], met: &[Met<'_>], has_all: bool) -> bool {
     let Some((next, others)) = asked.split_first() else {
         let behind = met.iter().all(|met| met.account.is_none());
@@ -268,8 +269,8 @@ fn follows_from(answer: &Received, method: &str, attempts: &[Met<'_>]) -> bool {
         Reading::Cut { head: Some(head) } => {
             head.status == answer.status && !answer.whole && head.body.starts_with(&answer.body)
         }
-        // Bytes before the fault may have been passed on, but the response must not look complete, unless it is
-        // of a form that is read from nodes.
+        // Bytes before the fault may have been passed on, but the response must not look complete, unless it
+        // is of a form that is read from nodes.
         odd => {
             matches!(odd, Reading::Malformed(_)) && !answer.whole
                 || lenient_answers::read(&last.arrival.answer, method, in_order).is_some_and(
@@ -306,8 +307,8 @@ fn is_calm(script: &Script, met: &[Met<'_>]) -> bool {
     !early && !resets && !script.client.iter().any(leaves) && met.iter().enumerate().all(is_plain)
 }
 
-/// Whether the client sends on after it has asked for the close, which RFC 9112 section 9.6 forbids. Bytes that arrive
-/// after the response was sent reset the connection and may destroy the response.
+/// Whether the client sends on after it has asked for the close, which RFC 9112 section 9.6 forbids. Bytes
+/// that arrive after the response was sent reset the connection and may destroy the response.
 fn sends_after_its_last_request(script: &Script) -> bool {
     let pieces = script.client.iter().filter_map(|act| match act {
         Act::Send(bytes) => Some(&bytes[..]),
@@ -324,5 +325,6 @@ fn sends_after_its_last_request(script: &Script) -> bool {
     asks_for_close && end < bytes.len() && piece_ends.any(|piece_end| piece_end == end)
 }
 
-/// Limit of arrivals of one request: an attempt, a retry on a new connection, and one more to detect a mistake.
+/// Limit of arrivals of one request: an attempt, a retry on a new connection, and one more to detect a
+/// mistake.
 const ATTEMPTS_MAX: usize = 3;

@@ -123,8 +123,8 @@ fn read_body(answer: &mut Answer, body: &[u8], method: &str, ended: bool) -> Res
     }
 }
 
-/// The length of a chunked body at the start of `bytes`; none if it is incomplete. The data so far is appended to
-/// `data`.
+/// The length of a chunked body at the start of `bytes`; none if it is incomplete. The data so far is
+/// appended to `data`.
 pub fn chunks(bytes: &[u8], data: &mut Vec<u8>) -> Result<Option<usize>, String> {
     let mut at = 0;
     loop {

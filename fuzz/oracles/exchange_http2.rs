@@ -1,6 +1,6 @@
-//! Oracle of a client of HTTP/2 that sends any bytes behind a good start of the connection, through a whole gateway. The node
-//! receives well-formed requests of HTTP/1 only, the client well-formed frames only, each stream at most one response
-//! that ends once, and no resource is left over.
+//! Oracle of a client of HTTP/2 that sends any bytes behind a good start of the connection, through a whole
+//! gateway. The node receives well-formed requests of HTTP/1 only, the client well-formed frames only, each
+//! stream at most one response that ends once, and no resource is left over.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,8 @@ use super::steering::steering;
 
 /// Preface and an empty SETTINGS frame.
 const START: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-/// The largest payload of a frame that the gateway may send before the client allows more (RFC 9113 section 4.2).
+/// The largest payload of a frame that the gateway may send before the client allows more (RFC 9113 section
+/// 4.2).
 const FRAME_BYTES_MAX: usize = 16_384;
 /// The largest payload that a client can allow.
 const FRAME_BYTES_ALLOWED_MAX: usize = (1 << 24) - 1;

@@ -1,4 +1,5 @@
-//! The script of an exchange, read from an input: the bytes of the client and of the node, their times, and their cuts.
+//! The script of an exchange, read from an input: the bytes of the client and of the node, their times, and
+//! their cuts.
 
 use super::exchange_answers::{self, Reading};
 use super::stage::{Act, Answer, Progress, Script};
@@ -33,7 +34,8 @@ const ANSWERS_MAX: usize = 8;
 const CUTS_MAX: usize = 64;
 /// Nanoseconds between two pieces: longer than a piece takes to arrive, so that each piece is read alone.
 const CUT_NS: u64 = 45_000;
-/// The waits of clients and nodes. They and their sums differ, so that cuts cannot decide a race between them.
+/// The waits of clients and nodes. They and their sums differ, so that cuts cannot decide a race between
+/// them.
 const CLIENT_WAITS_NS: [u64; 2] = [70_000_000, 1_700_000_000];
 const NODE_WAITS_NS: [u64; 2] = [45_000_000, 1_900_000_000];
 
@@ -136,8 +138,8 @@ impl Spelled {
         }
     }
 
-    /// The same bytes in pieces, from a place that the input names. Bytes after the first `until` bytes are not cut,
-    /// because late bytes after a response may be read as the next response.
+    /// The same bytes in pieces, from a place that the input names. Bytes after the first `until` bytes are
+    /// not cut, because late bytes after a response may be read as the next response.
     fn cut(&self, acts: &[Act], until: usize) -> Vec<Act> {
         let total: usize =
             acts.iter().map(|act| if let Act::Send(bytes) = act { bytes.len() } else { 0 }).sum();
@@ -175,8 +177,8 @@ fn whole_bytes(acts: &[Act]) -> usize {
     }
 }
 
-/// The end of the first request in the stream of a node. The header fields are enough, because the gateway sends one
-/// framing.
+/// The end of the first request in the stream of a node. The header fields are enough, because the gateway
+/// sends one framing.
 pub fn progress(bytes: &[u8]) -> Progress {
     let Some(head) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
         return Progress::Nothing;

@@ -1,5 +1,5 @@
-//! Oracle of an upgraded connection: after the upgrade request, the node receives the bytes of the client and the
-//! client those of the node, unchanged.
+//! Oracle of an upgraded connection: after the upgrade request, the node receives the bytes of the client and
+//! the client those of the node, unchanged.
 
 use super::exchange_answers::{self, Reading};
 use super::oracle::Reader;
@@ -18,8 +18,8 @@ pub struct Tunnel {
     pub start: usize,
 }
 
-/// The last tunnel of the node. An earlier 101 may have been lost on its way, and bytes inside a tunnel that look like
-/// a request may be answered with 101 too.
+/// The last tunnel of the node. An earlier 101 may have been lost on its way, and bytes inside a tunnel that
+/// look like a request may be answered with 101 too.
 pub fn at_node(account: &Account, progress: fn(&[u8]) -> Progress) -> Option<Tunnel> {
     let switches = |number: &usize| {
         let answer = exchange_answers::read(&account.arrivals[*number].answer, "GET", false);
@@ -35,8 +35,9 @@ pub fn at_node(account: &Account, progress: fn(&[u8]) -> Progress) -> Option<Tun
 }
 
 impl Tunnel {
-    /// Asserts that each side received a prefix of the other side's bytes, and all of them if neither side ended the
-    /// tunnel. The client's bytes begin after its first `requests` requests; `received` is the end of the client.
+    /// Asserts that each side received a prefix of the other side's bytes, and all of them if neither side
+    /// ended the tunnel. The client's bytes begin after its first `requests` requests; `received` is the end
+    /// of the client.
     pub fn judge(&self, account: &Account, script: &Script, requests: usize, received: &[u8]) {
         let to_node = behind_requests(&account.sent, requests);
         let at_node = &account.connections[self.connection][self.start..];

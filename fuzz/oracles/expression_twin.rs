@@ -1,4 +1,5 @@
-//! A second implementation of expressions, which evaluates the JSON directly. It is for accepted expressions only.
+//! A second implementation of expressions, which evaluates the JSON directly. It is for accepted expressions
+//! only.
 
 use std::net::IpAddr;
 

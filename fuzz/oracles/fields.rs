@@ -13,8 +13,8 @@ struct Plain {
     hop_by_hop: bool,
 }
 
-/// The input is lines: `+name: value` appends, `=name: value` sets, `-name` removes. Lines before the first of these
-/// are the initial fields, if they are a valid head.
+/// The input is lines: `+name: value` appends, `=name: value` sets, `-name` removes. Lines before the first
+/// of these are the initial fields, if they are a valid head.
 pub fn check(data: &[u8]) {
     let lines: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
     let is_edit = |line: &&[u8]| matches!(line.first(), Some(b'+' | b'=' | b'-'));

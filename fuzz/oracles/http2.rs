@@ -1,4 +1,5 @@
-//! Oracle of the HTTP/2 engine, for any bytes: a server, a client, or the decoder of header blocks receives them.
+//! Oracle of the HTTP/2 engine, for any bytes: a server, a client, or the decoder of header blocks receives
+//! them.
 
 use http2::{
     BodyState, Config, Connection, ConnectionError, FieldSink, Limits, RequestTarget, StreamKey, hpack,
@@ -8,8 +9,8 @@ use message::{FieldId, FieldSet, Headers, RequestHead, ResponseHead};
 use super::decoded_fields::DecodedFields;
 use super::steering::steering;
 
-/// The input is three steering bytes and what is received. The low switches choose the receiver; with the third one a server
-/// finds preface and SETTINGS before the input.
+/// The input is three steering bytes and what is received. The low switches choose the receiver; with the
+/// third one a server finds preface and SETTINGS before the input.
 pub fn check(data: &[u8]) {
     let Some(steering) = steering(data) else { return };
     let (input, cuts) = (steering.input, steering.cuts);
@@ -178,8 +179,8 @@ const STREAMS: u32 = 4;
 const TABLE_BYTES: usize = 200;
 /// The most that such a table may take: texts up to four times its size, and entries.
 const TABLE_MEMORY_BYTES: usize = 2048;
-/// The most that a connection may own, whatever it receives: a frame and a header block in parts, tables, events of the
-/// longest input.
+/// The most that a connection may own, whatever it receives: a frame and a header block in parts, tables,
+/// events of the longest input.
 const MEMORY_BYTES: usize = 1024 * 1024;
 /// Fields that no message of HTTP/2 has.
 const CONNECTION_SPECIFIC: FieldSet = FieldSet::of(&[

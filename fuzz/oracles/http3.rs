@@ -1,5 +1,5 @@
-//! Oracle of the HTTP/3 engine, for any bytes: a request stream, a response stream, a unidirectional stream, or the decoder
-//! of field sections receives them.
+//! Oracle of the HTTP/3 engine, for any bytes: a request stream, a response stream, a unidirectional stream,
+//! or the decoder of field sections receives them.
 
 use http3::{
     Config, Connection, Fault, FieldSink, Limits, RequestEvent, RequestReader, RequestTarget, UniState,
@@ -10,8 +10,8 @@ use message::{FieldId, FieldSet, Headers, RequestHead, ResponseHead};
 use super::decoded_fields::DecodedFields;
 use super::steering::steering;
 
-/// The input is three steering bytes and the received bytes. The low switches choose the receiver; with the third one it is
-/// a client instead of a server.
+/// The input is three steering bytes and the received bytes. The low switches choose the receiver; with the
+/// third one it is a client instead of a server.
 pub fn check(data: &[u8]) {
     let Some(steering) = steering(data) else { return };
     let (input, cuts) = (steering.input, steering.cuts);
@@ -198,7 +198,8 @@ fn run_uni(is_server: bool, input: &[u8], cuts: impl Iterator<Item = usize>) -> 
     lines
 }
 
-/// The most that a connection or a request may own, whatever it receives: a field section in parts and a head.
+/// The most that a connection or a request may own, whatever it receives: a field section in parts and a
+/// head.
 const MEMORY_BYTES: usize = 8 * Limits::HEAD_BLOCK_BYTES;
 /// Fields that no message of HTTP/3 has.
 const CONNECTION_SPECIFIC: FieldSet = FieldSet::of(&[

@@ -1,5 +1,5 @@
-//! A naive reader of odd responses, in the forms that `docs/reference/odd-messages.md` lists as read from nodes: for
-//! responses that the strict reader of `exchange_answers` does not take.
+//! A naive reader of odd responses, in the forms that `docs/reference/odd-messages.md` lists as read from
+//! nodes: for responses that the strict reader of `exchange_answers` does not take.
 
 use super::exchange_answers::Answer;
 

@@ -1,6 +1,6 @@
-//! Oracles of the parsers, the checks and whole exchanges: one module per fuzz target, each with a function `check`
-//! that panics if a property does not hold. The tests of the crates include the same files and run them over the
-//! committed corpora.
+//! Oracles of the parsers, the checks and whole exchanges: one module per fuzz target, each with a function
+//! `check` that panics if a property does not hold. The tests of the crates include the same files and run
+//! them over the committed corpora.
 //!
 //! An oracle accepts any bytes and bounds the work that they cause.
 

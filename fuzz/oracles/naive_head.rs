@@ -1,5 +1,5 @@
-//! A second, simple reader of HTTP/1 heads: lines, then fields, then their meaning. It is for accepted heads only, so
-//! it asserts that a head has no fault.
+//! A second, simple reader of HTTP/1 heads: lines, then fields, then their meaning. It is for accepted heads
+//! only, so it asserts that a head has no fault.
 
 use message::{FieldId, Headers};
 
@@ -17,8 +17,8 @@ pub enum Framing {
     Chunked,
 }
 
-/// The start line and the fields of a complete head. Asserts that it ends with an empty line, that lines contain no CR,
-/// LF or NUL, and that names are tokens.
+/// The start line and the fields of a complete head. Asserts that it ends with an empty line, that lines
+/// contain no CR, LF or NUL, and that names are tokens.
 pub fn read(head: &[u8]) -> (&[u8], Vec<Field<'_>>) {
     let lines = head.strip_suffix(b"\r\n\r\n").expect("an accepted head ends in an empty line");
     let mut lines = split(lines).into_iter();
@@ -38,9 +38,8 @@ pub fn fields(lines: &[u8]) -> Vec<Field<'_>> {
     }
 }
 
-/// Asserts that the parsed fields are these, and that only hop-by-hop fields, fields that Connection lists, and the
-/// field
-/// `unsent` are not forwarded.
+/// Asserts that the parsed fields are these, and that only hop-by-hop fields, fields that Connection lists,
+/// and the field `unsent` are not forwarded.
 pub fn assert_fields(fields: &[Field<'_>], headers: &Headers, unsent: FieldId) {
     let read: Vec<Field<'_>> = headers.iter().map(|field| (field.name, field.value)).collect();
     assert_eq!(read, fields);

@@ -19,8 +19,8 @@ pub fn check(data: &[u8]) {
     );
 }
 
-/// Asserts that the path is refused, or has the same forms as in the twin; the forms are safe, not longer than the
-/// path, and canonical themselves.
+/// Asserts that the path is refused, or has the same forms as in the twin; the forms are safe, not longer
+/// than the path, and canonical themselves.
 pub fn check_with(raw: &[u8], options: &PathOptions) {
     let mut scratch = PathScratch::default();
     // The buffer was used for another path before; bytes of that path must not appear.

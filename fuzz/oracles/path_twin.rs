@@ -1,4 +1,5 @@
-//! A second, simple implementation of the canonical path, with lists of segments. It gives no reason for a refusal.
+//! A second, simple implementation of the canonical path, with lists of segments. It gives no reason for a
+//! refusal.
 
 use router::path::PathOptions;
 

@@ -1,9 +1,12 @@
-//! The answers of a look at first bytes over growing prefixes: open until one byte decides, and the same from then on.
+//! The answers of a look at first bytes over growing prefixes: open until one byte decides, and the same from
+//! then on.
 
-/// Prefixes that are tried in any case, from either end. All of a long input would take the square of its length.
+/// Prefixes that are tried in any case, from either end. All of a long input would take the square of its
+/// length.
 const TRIED_BYTES: usize = 64;
 
-/// Checks that `look` says `open` of every tried prefix, and its answer of the whole input from some length on; gives that answer.
+/// Checks that `look` says `open` of every tried prefix, and its answer of the whole input from some length
+/// on; gives that answer.
 ///
 /// # Panics
 /// If an answer changes with more bytes.

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use net::proxy_protocol::{Decoder, HEADER_MAX_BYTES, Header, HeaderFault};
+use net::proxy_protocol::{HEADER_MAX_BYTES, HeaderFault, ProxyHeaderDecoder, ProxyProtocolHeader};
 
 use super::steering::steering;
 
@@ -14,7 +14,8 @@ struct Twin {
     tlvs: Vec<(u8, Vec<u8>)>,
 }
 
-/// The input is three steering bytes and the bytes of a connection. With the second switch, a checksum is made good first.
+/// The input is three steering bytes and the bytes of a connection. With the second switch, a checksum is
+/// made good first.
 pub fn check(data: &[u8]) {
     let Some(steering) = steering(data) else { return };
     let mut input = steering.input.to_vec();
@@ -44,8 +45,11 @@ pub fn check(data: &[u8]) {
 }
 
 /// Decodes the input in pieces that end at the cuts: the header and its length.
-fn decode(input: &[u8], cuts: impl Iterator<Item = usize>) -> Result<Option<(Header, usize)>, HeaderFault> {
-    let (mut decoder, mut at) = (Decoder::default(), 0);
+fn decode(
+    input: &[u8],
+    cuts: impl Iterator<Item = usize>,
+) -> Result<Option<(ProxyProtocolHeader, usize)>, HeaderFault> {
+    let (mut decoder, mut at) = (ProxyHeaderDecoder::default(), 0);
     for cut in cuts.chain([input.len()]) {
         if cut == at {
             continue;
@@ -63,7 +67,7 @@ fn decode(input: &[u8], cuts: impl Iterator<Item = usize>) -> Result<Option<(Hea
 
 /// The decoded header in the form of the twin, which has to equal it. TLVs are looked up, so that only
 /// the first of a type is compared.
-fn seen(header: &Header, length: usize, twin: &Twin) -> Twin {
+fn seen(header: &ProxyProtocolHeader, length: usize, twin: &Twin) -> Twin {
     let ends = header.addresses.map(|addresses| (addresses.source, addresses.destination));
     let find = |kind: u8| header.tlvs.get(kind).unwrap_or_else(|| panic!("TLV {kind} is lost")).to_vec();
     for kind in (0..=u8::MAX).filter(|kind| twin.tlvs.iter().all(|(known, _)| known != kind)) {

@@ -38,7 +38,8 @@ pub fn check(data: &[u8]) {
     for (parts_verdict, parts) in [in_parts(input, &limits, cuts), in_parts(input, &limits, 0..=input.len())]
     {
         match verdict {
-            // In parts, a fault of an incomplete head may not be noticed yet; a noticed fault must be the same.
+            // In parts, a fault of an incomplete head may not be noticed yet; a noticed fault must be the
+            // same.
             Err(_) if parts_verdict == Ok(HeadStatus::Partial) => {}
             Err(_) => assert_eq!(parts_verdict, verdict, "the refusal of the parts"),
             Ok(_) => assert_eq!(parts_verdict, verdict, "the verdict on the parts"),

@@ -1,11 +1,11 @@
-//! Oracle of declarative files: faults have a place in the file, its objects can be written and read again, and
-//! applying them in one or two changes gives the same result.
+//! Oracle of declarative files: faults have a place in the file, its objects can be written and read again,
+//! and applying them in one or two changes gives the same result.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use control::source::file::{Document, FileFault};
-use model::{Change, Fault, Kind, Policy, Snapshot};
+use control::source::file::{ConfigDocument, FileFault};
+use model::{ConfigFault, FaultPolicy, ObjectKind, Snapshot, SnapshotChange};
 use serde_json::{Map, Value};
 
 use super::catalog::CATALOG;
@@ -35,50 +35,53 @@ pub fn check(data: &[u8]) {
         let mut places = vec![String::new()];
         pointers(&value, "", &mut places);
         for pointer in places.into_iter().take(PLACES_MAX) {
-            let fault = Fault { key: Some(object.key.clone()), pointer, reason: "x".to_owned(), kept: false };
+            let fault =
+                ConfigFault { key: Some(object.key.clone()), pointer, reason: "x".to_owned(), kept: false };
             within(&document.place(&fault).expect("the object is in the document"));
         }
     }
     written_again(&document);
-    let changes: Vec<Change> = document.objects.iter().map(|object| object.change(1)).collect();
+    let changes: Vec<SnapshotChange> = document.objects.iter().map(|object| object.change(1)).collect();
     for fault in apply(&changes, changes.len()) {
         within(&document.place(&fault).expect("the object is in the document"));
     }
 }
 
 /// Applies the changes at once and in two parts, asserts the same result, and returns the faults.
-fn apply(changes: &[Change], length: usize) -> Vec<Fault> {
-    let whole = Snapshot::empty().apply(&CATALOG, changes, 1, Policy::Lenient);
+fn apply(changes: &[SnapshotChange], length: usize) -> Vec<ConfigFault> {
+    let whole = Snapshot::empty().apply(&CATALOG, changes, 1, FaultPolicy::Lenient);
     let (first, second) = changes.split_at(length / 2);
     for (first, second) in [(first, second), (second, first)] {
-        let half = Snapshot::empty().apply(&CATALOG, first, 1, Policy::Lenient).snapshot;
-        let parts = half.apply(&CATALOG, second, 1, Policy::Lenient).snapshot;
+        let half = Snapshot::empty().apply(&CATALOG, first, 1, FaultPolicy::Lenient).snapshot;
+        let parts = half.apply(&CATALOG, second, 1, FaultPolicy::Lenient).snapshot;
         assert_eq!(in_force(&parts), in_force(&whole.snapshot));
         assert_eq!(parts.faults(), whole.snapshot.faults());
     }
-    let strict = Snapshot::empty().apply(&CATALOG, changes, 1, Policy::Strict).snapshot;
+    let strict = Snapshot::empty().apply(&CATALOG, changes, 1, FaultPolicy::Strict).snapshot;
     let expected = if whole.faults.is_empty() { in_force(&whole.snapshot) } else { BTreeSet::new() };
     assert_eq!(in_force(&strict), expected, "all or nothing");
     whole.faults
 }
 
 fn in_force(snapshot: &Snapshot) -> BTreeSet<String> {
-    let keys = Kind::ALL.into_iter().flat_map(|kind| snapshot.iter(kind)).map(|object| object.key().path());
+    let keys =
+        ObjectKind::ALL.into_iter().flat_map(|kind| snapshot.iter(kind)).map(|object| object.key().path());
     keys.collect()
 }
 
 /// Asserts that the objects, written as one JSON file, are read as the same objects.
-fn written_again(document: &Document) {
+fn written_again(document: &ConfigDocument) {
     let mut collections: Map<String, Value> = Map::new();
     for object in &document.objects {
         let Ok(Value::Object(mut fields)) = serde_json::from_str(&object.text) else {
             panic!("{}", object.text)
         };
         let kind = match object.key.kind {
-            Kind::Credential => Kind::Consumer,
+            ObjectKind::Credential => ObjectKind::Consumer,
             kind => kind,
         };
-        if matches!(object.key.kind, Kind::Credential | Kind::Secret | Kind::PluginMetadata) {
+        if matches!(object.key.kind, ObjectKind::Credential | ObjectKind::Secret | ObjectKind::PluginMetadata)
+        {
             fields.insert("id".to_owned(), Value::from(&*object.key.id));
         }
         let items = collections.entry(kind.collection()).or_insert_with(|| Value::Array(Vec::new()));
@@ -91,13 +94,13 @@ fn written_again(document: &Document) {
     }
     let again = parse(&text).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
     assert!(again.faults.is_empty(), "{text}: {:?}", again.faults);
-    let seen = |document: &Document| -> BTreeSet<(String, String)> {
+    let seen = |document: &ConfigDocument| -> BTreeSet<(String, String)> {
         document.objects.iter().map(|object| (object.key.path(), object.text.to_string())).collect()
     };
     assert_eq!(seen(&again), seen(document), "{text}");
 }
 
-fn parse(text: &str) -> Result<Document, Vec<FileFault>> {
+fn parse(text: &str) -> Result<ConfigDocument, Vec<FileFault>> {
     let lookup = |name: &str| match name {
         "HOST" => Some("example.org".to_owned()),
         "PORT" => Some("8080".to_owned()),
@@ -105,7 +108,7 @@ fn parse(text: &str) -> Result<Document, Vec<FileFault>> {
         "EMPTY" => Some(String::new()),
         _ => None,
     };
-    Document::parse(Path::new("weir.yaml"), text, &lookup)
+    ConfigDocument::parse(Path::new("weir.yaml"), text, &lookup)
 }
 
 /// The pointers of all parts of a value.

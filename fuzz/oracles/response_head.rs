@@ -30,8 +30,8 @@ impl std::ops::Deref for ParsedResponse {
     }
 }
 
-/// The input is three steering bytes and a head. The first switch selects small limits, the second one that the request
-/// was HEAD.
+/// The input is three steering bytes and a head. The first switch selects small limits, the second one that
+/// the request was HEAD.
 pub fn check(data: &[u8]) {
     let Some(steering) = steering(data) else { return };
     let limits = if steering.switches & 1 == 0 { HeadLimits::default() } else { SMALL };

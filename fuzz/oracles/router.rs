@@ -18,9 +18,9 @@ struct State {
     live: BTreeMap<u32, Arc<Rule>>,
 }
 
-/// The input is lines of words: `mode host|uri|parameter` at first, `+SLOT PATH,PATH [HOST,HOST|-] [CONDITIONS]` puts a
-/// rule in, `-SLOT` removes it, `=` keeps a copy of the router, `?HOST PATH` looks a request up. Conditions are
-/// letters, see [`conditions`].
+/// The input is lines of words: `mode host|uri|parameter` at first,
+/// `+SLOT PATH,PATH [HOST,HOST|-] [CONDITIONS]` puts a rule in, `-SLOT` removes it, `=` keeps a copy of the
+/// router, `?HOST PATH` looks a request up. Conditions are letters, see [`conditions`].
 pub fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut lines = text.lines().take(LINES_MAX).peekable();
@@ -110,8 +110,8 @@ fn rule(text: &str) -> Option<(u32, RuleInput)> {
     ))
 }
 
-/// `G` and `P` limit the methods, `a` the address, `v` the arguments; `b` reads the body, a digit is the priority (`5`
-/// is 0), and `o` makes the rule newer.
+/// `G` and `P` limit the methods, `a` the address, `v` the arguments; `b` reads the body, a digit is the
+/// priority (`5` is 0), and `o` makes the rule newer.
 fn conditions(letters: &str, mut input: RuleInput) -> RuleInput {
     let expression = |json| Some(Arc::new(Expression::compile(&json).expect("a good expression")));
     for letter in letters.chars() {

@@ -15,8 +15,8 @@ enum Part<'p> {
     Segment,
 }
 
-/// Asserts that the router finds and explains the same rule as the scan, and that its parameters make up the path
-/// again.
+/// Asserts that the router finds and explains the same rule as the scan, and that its parameters make up the
+/// path again.
 pub fn assert_agrees(router: &Router, rules: &BTreeMap<u32, RuleInput>, request: &impl RequestView) {
     let expected = scan(router.mode(), rules, request);
     let mut params = Params::new();
@@ -95,7 +95,8 @@ fn literal_length(pattern: &str, parameters: bool) -> Option<usize> {
     }
 }
 
-/// The parts of a pattern. A name follows a `*` at the start of a segment, and a `:` if parameters are enabled.
+/// The parts of a pattern. A name follows a `*` at the start of a segment, and a `:` if parameters are
+/// enabled.
 fn parts(pattern: &str, parameters: bool) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
     let mut rest = pattern;

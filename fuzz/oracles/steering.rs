@@ -2,7 +2,8 @@
 
 /// A parsed input.
 pub struct Steering<'a> {
-    /// Bits with a meaning of the oracle. `0` to `?` in a seed set the low four bits, so that seeds stay readable.
+    /// Bits with a meaning of the oracle. `0` to `?` in a seed set the low four bits, so that seeds stay
+    /// readable.
     pub switches: u8,
     /// Two offsets in [`Steering::input`], ascending.
     pub cuts: [usize; 2],
@@ -10,7 +11,8 @@ pub struct Steering<'a> {
     pub input: &'a [u8],
 }
 
-/// Reads the steering bytes: switches, and two cuts as fractions of the rest. None if there are fewer than three bytes.
+/// Reads the steering bytes: switches, and two cuts as fractions of the rest. None if there are fewer than
+/// three bytes.
 pub fn steering(data: &[u8]) -> Option<Steering<'_>> {
     let [switches, one, other, input @ ..] = data else { return None };
     let place = |byte: u8| usize::from(byte) * input.len() / usize::from(u8::MAX);

@@ -1,5 +1,5 @@
-//! Oracle of expressions, templates and variable names: faults have a place in the text, and accepted texts have the
-//! same meaning as in a naive implementation.
+//! Oracle of expressions, templates and variable names: faults have a place in the text, and accepted texts
+//! have the same meaning as in a naive implementation.
 
 use router::vars::{Expression, JsonPath, Template, Value, Variable, VariableSource, to_number};
 use serde_json::{Value as Json, json};
@@ -140,7 +140,8 @@ impl VariableSource for Request {
     }
 }
 
-/// Limit of the input, because the cost of a regular expression grows with its repetitions and not with its length.
+/// Limit of the input, because the cost of a regular expression grows with its repetitions and not with its
+/// length.
 const TEXT_BYTES_MAX: usize = 512;
 /// Limit of values that one path finds.
 const FOUND_MAX: usize = 256;

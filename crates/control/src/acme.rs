@@ -1,5 +1,6 @@
-//! Certificates from authorities by ACME (RFC 8555): ordered, renewed and brought into force as `ssls` objects, by one
-//! instance of a cluster for all. The data plane answers challenges through `model::acme`; nothing here knows it.
+//! Certificates from authorities by ACME (RFC 8555): ordered, renewed and brought into force as `ssls`
+//! objects, by one instance of a cluster for all. The data plane answers challenges through `model::acme`;
+//! nothing here knows it.
 
 mod account;
 mod answers;
@@ -34,7 +35,7 @@ use crate::shared_state::SharedState;
 use crate::view::SharedView;
 use account::Accounts;
 use answers::AcmeAnswers;
-use attempt::{AttemptCounts, AttemptContext};
+use attempt::{AttemptContext, AttemptCounts};
 pub use config::{AcmeConfig, Authority, ChallengeKind, OnDemandConfig};
 use leader::Leader;
 use manager::Manager;

@@ -1,5 +1,5 @@
-//! The Admin API (contract 2.1), request by request. It knows no sockets and does not store anything: it reads the view
-//! and sends writes to the reconciling thread.
+//! The Admin API (contract 2.1), request by request. It knows no sockets and does not store anything: it
+//! reads the view and sends writes to the reconciling thread.
 
 pub mod auth;
 pub(crate) mod call;

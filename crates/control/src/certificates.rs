@@ -1,5 +1,5 @@
-//! The list of certificates that clients and nodes are shown, with the end of their validity, as the control API and the status listener
-//! answer it. It does not read certificates.
+//! The list of certificates that clients and nodes are shown, with the end of their validity, as the control
+//! API and the status listener answer it. It does not read certificates.
 
 use bytes::Bytes;
 use http::{Response, StatusCode};

@@ -1,5 +1,5 @@
-//! The control API (contract 2.6): the configuration and the state of this instance, for users and agents on the same
-//! machine. It does not write the configuration; it can reload it and set the log level.
+//! The control API (contract 2.6): the configuration and the state of this instance, for users and agents on
+//! the same machine. It does not write the configuration; it can reload it and set the log level.
 
 mod effective;
 mod loaded_endpoints;
@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use jsonx::Bounds;
 use model::catalog::Subsystem;
 use model::report::UpstreamHealth;
-use model::{PluginCatalog, ObjectKey, ObjectKind, WrittenObject, schema, secret_field};
+use model::{ObjectKey, ObjectKind, PluginCatalog, WrittenObject, schema, secret_field};
 use serde_json::{Map, Value, json};
 
 use crate::admin::listing::shown_key;
@@ -25,7 +25,7 @@ use crate::reconcile::Reconcile;
 use crate::report::Reports;
 use crate::serve::query::{Query, segments};
 use crate::serve::role::Role;
-use crate::serve::{ResponseFuture, Handler, RefusalResponse, respond};
+use crate::serve::{Handler, RefusalResponse, ResponseFuture, respond};
 use crate::view::{SharedView, View};
 use crate::{certificates, explain, log_level, upstreams, verdict};
 
@@ -267,7 +267,12 @@ impl ControlParts {
             return missing(&format!("missing src id for src type {collection}"));
         };
         let kind = match ObjectKind::from_collection(collection) {
-            Some(kind @ (ObjectKind::Route | ObjectKind::Service | ObjectKind::Upstream | ObjectKind::StreamRoute)) => kind,
+            Some(
+                kind @ (ObjectKind::Route
+                | ObjectKind::Service
+                | ObjectKind::Upstream
+                | ObjectKind::StreamRoute),
+            ) => kind,
             _ => return respond::bad(format!("invalid src type {collection}")),
         };
         if find(view, kind, id).is_none() {

@@ -1,13 +1,13 @@
-//! The destination of a request, for the Admin API and the control API. The search for the route is elsewhere.
-//! A key that may not read secrets gets none with the answer.
+//! The destination of a request, for the Admin API and the control API. The search for the route is
+//! elsewhere. A key that may not read secrets gets none with the answer.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use model::report::{Explain, ExplainQuestion, ExplainSession, ExplainWith};
-use model::snapshot::{Applied, SnapshotChange, FaultPolicy};
-use model::{PluginCatalog, ConfigFault, WrittenObject};
+use model::snapshot::{Applied, FaultPolicy, SnapshotChange};
+use model::{ConfigFault, PluginCatalog, WrittenObject};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -40,14 +40,16 @@ const MADE_FIELDS: [&str; 14] = [
     "X-Request-Id",
 ];
 
-/// Questions about an object that is not saved that are answered at the same time; others wait. Each holds a thread while it
-/// compiles and looks names up, and writes need threads of the same pool.
+/// Questions about an object that is not saved that are answered at the same time; others wait. Each holds a
+/// thread while it compiles and looks names up, and writes need threads of the same pool.
 static UNSAVED: Semaphore = Semaphore::const_new(2);
 
-/// The body is an [`ExplainQuestion`]: `{"method": "GET", "url": "http://...", "headers": [["name", "value"]]}`, or an
+/// The body is an [`ExplainQuestion`]:
+/// `{"method": "GET", "url": "http://...", "headers": [["name", "value"]]}`, or an
 /// [`ExplainSession`]: `{"stream": {"local": "127.0.0.1:9100"}}`. An object in
-/// `with` is checked as a write of it would be. A viewer may not ask with one, because it could name the secrets of this
-/// instance and show them; and is shown only those values of forwarded fields that it sent itself, or that the gateway makes.
+/// `with` is checked as a write of it would be. A viewer may not ask with one, because it could name the
+/// secrets of this instance and show them; and is shown only those values of forwarded fields that it sent
+/// itself, or that the gateway makes.
 pub(crate) async fn answer(
     explain: Option<Arc<dyn Explain>>,
     view: Arc<View>,
@@ -114,7 +116,8 @@ fn record(
     Ok(record)
 }
 
-/// Hides what plugins make of the request: a path, a change or a field may be a secret of their configuration.
+/// Hides what plugins make of the request: a path, a change or a field may be a secret of their
+/// configuration.
 fn hide_set_values(record: &mut Value, question: &ExplainQuestion) {
     if let Some(fields) = record.pointer_mut("/forwarded/headers") {
         hide_fields(fields, &question.headers);
@@ -168,7 +171,8 @@ fn laid_over(view: &View, catalog: &PluginCatalog, with: &ExplainWith) -> Result
     };
     let change = SnapshotChange { key: key.clone(), written: Some(written) };
     let applied = view.snapshot.apply(catalog, &[change], revision, FaultPolicy::Lenient);
-    let own: Vec<&ConfigFault> = applied.faults.iter().filter(|fault| fault.key.as_ref() == Some(&key)).collect();
+    let own: Vec<&ConfigFault> =
+        applied.faults.iter().filter(|fault| fault.key.as_ref() == Some(&key)).collect();
     let Some(first) = own.first() else { return Ok(applied) };
     let faults: Vec<Value> = own
         .iter()

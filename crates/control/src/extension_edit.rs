@@ -1,5 +1,5 @@
-//! Changes of an extension as a whole object: a version more, another active version, a canary, the way back. It reads and
-//! writes no store, and names no language.
+//! Changes of an extension as a whole object: a version more, another active version, a canary, the way back.
+//! It reads and writes no store, and names no language.
 
 use model::extension::{
     EXTENSION_TEXT_BYTES_MAX, EXTENSION_VERSIONS_MAX, ExtensionLoader, decoded, encoded, version_of,
@@ -28,7 +28,8 @@ pub(crate) struct ExtensionPush {
     pub(crate) canary: Option<f64>,
 }
 
-/// The extension with one more version; gives the object and the version. The first version is active at once.
+/// The extension with one more version; gives the object and the version. The first version is active at
+/// once.
 ///
 /// # Errors
 /// The reason, a sentence.
@@ -165,7 +166,8 @@ fn is_binary(loader: &dyn ExtensionLoader, object: &Map<String, Value>) -> bool 
     loader.is_binary(object.get("language").and_then(Value::as_str).unwrap_or_default())
 }
 
-/// The whole name of a version that is named by its beginning; the object then lists its versions with their names.
+/// The whole name of a version that is named by its beginning; the object then lists its versions with their
+/// names.
 fn settled(
     loader: &dyn ExtensionLoader,
     object: &mut Map<String, Value>,

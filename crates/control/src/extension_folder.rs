@@ -1,6 +1,6 @@
-//! A folder of extensions: files `NAME.LANGUAGE` become extensions, changed files become their active versions, and extensions of
-//! files that are gone are removed. It writes as the Admin API does, so that a faulty file leaves the last good version in
-//! force. It names no language.
+//! A folder of extensions: files `NAME.LANGUAGE` become extensions, changed files become their active
+//! versions, and extensions of files that are gone are removed. It writes as the Admin API does, so that a
+//! faulty file leaves the last good version in force. It names no language.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use std::time::{Duration, SystemTime};
 use std::{fs, io};
 
 use model::extension::{EXTENSION_CONTENT_BYTES_MAX, version_of};
-use model::{PluginCatalog, ObjectKey, ObjectKind};
+use model::{ObjectKey, ObjectKind, PluginCatalog};
 use outbound::background::BackgroundThread;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use crate::extension_edit::{self, ExtensionPush};
-use crate::reconcile::{WriteCondition, Reconcile, WriteRefusal, Revisions, Write};
+use crate::reconcile::{Reconcile, Revisions, Write, WriteCondition, WriteRefusal};
 use crate::view::SharedView;
 
 /// How often the folder is looked at. A version is in force about as soon after its file was written.
@@ -160,9 +160,13 @@ impl Folder {
                 format!("it has {} bytes, and {EXTENSION_CONTENT_BYTES_MAX} are allowed", content.len());
             return Err(ExtensionFileFault::Lasting(reason));
         }
-        let key = ObjectKey::new(ObjectKind::Extension, &file.name).map_err(|fault| ExtensionFileFault::Lasting(fault.to_string()))?;
-        let loader =
-            self.parts.catalog.loader().ok_or_else(|| ExtensionFileFault::Lasting("there is no language".to_owned()))?;
+        let key = ObjectKey::new(ObjectKind::Extension, &file.name)
+            .map_err(|fault| ExtensionFileFault::Lasting(fault.to_string()))?;
+        let loader = self
+            .parts
+            .catalog
+            .loader()
+            .ok_or_else(|| ExtensionFileFault::Lasting("there is no language".to_owned()))?;
         let (stored, index) = self.stored(&key);
         if stored.as_ref().is_some_and(|object| !is_ours(object)) {
             let reason = format!("the extension {} was written by other means, and stays", file.name);
@@ -181,7 +185,8 @@ impl Folder {
             activate: true,
             canary: None,
         };
-        let pushed = extension_edit::push(loader, &file.name, stored, push).map_err(ExtensionFileFault::Lasting)?;
+        let pushed =
+            extension_edit::push(loader, &file.name, stored, push).map_err(ExtensionFileFault::Lasting)?;
         let (mut body, version) = pushed;
         body.insert("labels".to_owned(), json!({ LABEL: AUTHOR }));
         body.shift_remove("create_time");
@@ -196,7 +201,9 @@ impl Folder {
                 tracing::info!(name = %file.name, %version, "an extension of the folder is in force");
                 Ok(())
             }
-            Err(WriteRefusal::Invalid(reason) | WriteRefusal::ReadOnly(reason)) => Err(ExtensionFileFault::Lasting(reason)),
+            Err(WriteRefusal::Invalid(reason) | WriteRefusal::ReadOnly(reason)) => {
+                Err(ExtensionFileFault::Lasting(reason))
+            }
             Err(refused) => Err(ExtensionFileFault::Passing(format!("{refused:?}"))),
         }
     }

@@ -1,11 +1,12 @@
-//! Secrets that a client sends back as it was shown them: [`HIDDEN`] in the place of a secret stands for the stored one,
-//! which is put back before the object is checked and stored. It does not decide which fields are secrets.
+//! Secrets that a client sends back as it was shown them: [`HIDDEN`] in the place of a secret stands for the
+//! stored one, which is put back before the object is checked and stored. It does not decide which fields are
+//! secrets.
 
 pub(crate) mod places;
 
 use std::fmt;
 
-use model::{PluginCatalog, ObjectKey};
+use model::{ObjectKey, PluginCatalog};
 use serde_json::Value;
 
 use places::{HIDDEN, secret_places};
@@ -29,12 +30,12 @@ impl fmt::Display for NothingStored {
     }
 }
 
-/// Puts the secrets of the stored text `before` back where `object` has [`HIDDEN`] in the place of a secret. Other fields
-/// with that text are left alone.
+/// Puts the secrets of the stored text `before` back where `object` has [`HIDDEN`] in the place of a secret.
+/// Other fields with that text are left alone.
 ///
 /// # Errors
-/// The first place without a stored secret. Within a list of another length than the stored one no secret is put back,
-/// because an item that moved would get the secret of another one.
+/// The first place without a stored secret. Within a list of another length than the stored one no secret is
+/// put back, because an item that moved would get the secret of another one.
 pub(crate) fn put_back(
     catalog: &PluginCatalog,
     key: &ObjectKey,
@@ -111,7 +112,13 @@ mod tests {
         check(ObjectKind::Consumer, "jack", jack(HIDDEN), jack("k"), Ok(jack("k")));
         check(ObjectKind::Consumer, "jack", jack("new"), jack("k"), Ok(jack("new")));
         check(ObjectKind::Consumer, "jack", jack(HIDDEN), Value::Null, Err("/plugins/auth/key"));
-        check(ObjectKind::Consumer, "jack", jack(HIDDEN), json!({"username": "jack"}), Err("/plugins/auth/key"));
+        check(
+            ObjectKind::Consumer,
+            "jack",
+            jack(HIDDEN),
+            json!({"username": "jack"}),
+            Err("/plugins/auth/key"),
+        );
         let ssl = |key: &str| json!({"cert": "c", "key": key, "keys": [key]});
         check(ObjectKind::Ssl, "1", ssl(HIDDEN), ssl("k"), Ok(ssl("k")));
         let vault = |token: &str| json!({"uri": "u", "token": token});

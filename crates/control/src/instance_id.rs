@@ -1,5 +1,5 @@
-//! The id of an instance: made at its first start and kept in the data folder, so that it is the same after a restart. It
-//! is no secret.
+//! The id of an instance: made at its first start and kept in the data folder, so that it is the same after a
+//! restart. It is no secret.
 
 use std::io;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! The admin key of a data directory: made at first start, kept in a file that only its owner can read. It does not
-//! know other places a key may come from (the environment is boot's), and asks for no key.
+//! The admin key of a data directory: made at first start, kept in a file that only its owner can read. It
+//! does not know other places a key may come from (the environment is boot's), and asks for no key.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};

@@ -1,6 +1,6 @@
-//! The control side: the source of the configuration, the thread that brings changes into force, and the HTTP listeners
-//! that show and change it. Everything here may block, on threads of its own. It does not know how requests are served:
-//! boot passes a [`Publisher`] and [`Reports`].
+//! The control side: the source of the configuration, the thread that brings changes into force, and the HTTP
+//! listeners that show and change it. Everything here may block, on threads of its own. It does not know how
+//! requests are served: boot passes a [`Publisher`] and [`Reports`].
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod acme;
@@ -55,6 +55,8 @@ pub use serve::tls::TlsFiles;
 pub use source::etcd::{EtcdConfig, EtcdTls};
 pub use source::etcd::{EtcdState, EtcdStatus};
 pub use source::file::{FileFault, check};
-pub use start::{AdminConfig, Control, ControlConfig, EMULATED_VERSION, ControlListeners, SourceConfig, ControlStartError};
+pub use start::{
+    AdminConfig, Control, ControlConfig, ControlListeners, ControlStartError, EMULATED_VERSION, SourceConfig,
+};
 pub use tap::TapHub;
 pub use view::{SharedView, View};

@@ -1,5 +1,5 @@
-//! `/v1/weir/log_level` of the control API: the level of the instance's own log, read and changed while it runs. It
-//! does not know which levels exist.
+//! `/v1/weir/log_level` of the control API: the level of the instance's own log, read and changed while it
+//! runs. It does not know which levels exist.
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -22,7 +22,8 @@ pub(crate) fn get(log: Option<&dyn LogLevel>) -> Response<Bytes> {
     log.map_or_else(not_here, shown)
 }
 
-/// Sets the level until the next change or the end of the process; 400 with the reason where the text is no level.
+/// Sets the level until the next change or the end of the process; 400 with the reason where the text is no
+/// level.
 pub(crate) fn put(log: Option<&dyn LogLevel>, body: &[u8]) -> Response<Bytes> {
     let Some(log) = log else { return not_here() };
     let before = log.level();

@@ -1,4 +1,5 @@
-//! The metrics listener (contract 2.6): the metrics of the gateway and the configuration, as one text under two paths.
+//! The metrics listener (contract 2.6): the metrics of the gateway and the configuration, as one text under
+//! two paths.
 
 mod etcd;
 
@@ -12,7 +13,7 @@ use model::report::MetricsText;
 use stdx::open_metrics;
 
 use crate::acme::Acme;
-use crate::serve::{ResponseFuture, Handler, RefusalResponse, respond};
+use crate::serve::{Handler, RefusalResponse, ResponseFuture, respond};
 use crate::source::store;
 use crate::verdict;
 use crate::view::SharedView;
@@ -27,7 +28,11 @@ pub struct MetricsHandler {
 
 impl MetricsHandler {
     /// A metrics listener for `metrics`, for the configuration in `view` and for managed certificates.
-    pub(crate) fn new(metrics: Arc<dyn MetricsText>, view: SharedView, acme: Option<Arc<Acme>>) -> MetricsHandler {
+    pub(crate) fn new(
+        metrics: Arc<dyn MetricsText>,
+        view: SharedView,
+        acme: Option<Arc<Acme>>,
+    ) -> MetricsHandler {
         MetricsHandler { metrics, view, acme }
     }
 }

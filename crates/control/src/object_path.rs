@@ -22,7 +22,9 @@ impl ObjectPath {
             // The path of credentials is below their consumer.
             ObjectKind::Credential => return None,
             // In APISIX this is a collection of its own, so it must not be read as a sub-path of the service.
-            ObjectKind::Service if rest.get(1).is_some_and(|segment| segment == COST_DECORATIONS) => return None,
+            ObjectKind::Service if rest.get(1).is_some_and(|segment| segment == COST_DECORATIONS) => {
+                return None;
+            }
             kind => kind,
         };
         let owned = |segment: Option<&String>| segment.cloned();
@@ -65,7 +67,8 @@ impl ObjectPath {
     }
 }
 
-/// APISIX's collection for the costs of GraphQL fields, below a service. Weir has them in the configuration of `graphql-limit-count`.
+/// APISIX's collection for the costs of GraphQL fields, below a service. Weir has them in the configuration
+/// of `graphql-limit-count`.
 pub(crate) const COST_DECORATIONS: &str = "graphql_cost_decorations";
 
 #[cfg(test)]
@@ -87,7 +90,10 @@ mod tests {
         check("routes/1/upstream/nodes", Some((ObjectKind::Route, Some("1"), &["upstream", "nodes"])));
         check("consumers/jack", Some((ObjectKind::Consumer, Some("jack"), &[])));
         check("consumers/jack/credentials", Some((ObjectKind::Credential, None, &[])));
-        check("consumers/jack/credentials/c1", Some((ObjectKind::Credential, Some("jack/credentials/c1"), &[])));
+        check(
+            "consumers/jack/credentials/c1",
+            Some((ObjectKind::Credential, Some("jack/credentials/c1"), &[])),
+        );
         check("secrets/vault/1/token", Some((ObjectKind::Secret, Some("vault/1"), &["token"])));
         check("secrets", Some((ObjectKind::Secret, None, &[])));
         check("credentials", None);

@@ -1,6 +1,7 @@
-//! OCSP responses for stapling (RFC 6960, RFC 6066 section 8): fetched from the responders that certificates name, verified,
-//! and renewed before they end. A failure never takes a certificate out of force; it is shown without a response, which is
-//! reported. It does not know TLS: the compiler asks for responses, and objects with changed ones are published again.
+//! OCSP responses for stapling (RFC 6960, RFC 6066 section 8): fetched from the responders that certificates
+//! name, verified, and renewed before they end. A failure never takes a certificate out of force; it is shown
+//! without a response, which is reported. It does not know TLS: the compiler asks for responses, and objects
+//! with changed ones are published again.
 
 mod cache;
 mod message;
@@ -58,7 +59,8 @@ impl Ocsp {
         std::mem::take(&mut *self.shared.changed.lock())
     }
 
-    /// Takes up the certificates of `applied` that ask for stapling, and drops those that no object has any more.
+    /// Takes up the certificates of `applied` that ask for stapling, and drops those that no object has any
+    /// more.
     pub(crate) fn follow(&self, applied: &Applied, secrets: &dyn SecretValues) {
         let asks = |object: &Arc<SnapshotObject>| stapling(object).is_some();
         let of_ssl = applied.diff.iter().filter(|difference| difference.key.kind == ObjectKind::Ssl);
@@ -99,8 +101,8 @@ impl Ocsp {
         }
     }
 
-    /// Appends the number of certificates that are to be stapled, by whether there is a response. An instance without any has
-    /// no such metric.
+    /// Appends the number of certificates that are to be stapled, by whether there is a response. An instance
+    /// without any has no such metric.
     pub fn write_metrics(&self, text: &mut String) {
         let (valid, missing) = self.shared.cache.lock().counts(now_s());
         if valid + missing == 0 {
@@ -153,7 +155,8 @@ fn stapling(object: &SnapshotObject) -> Option<&model::resource::Ssl> {
     }
 }
 
-/// The chains of an object that asks for stapling. A reference that is not resolved is left out: the compiler reports it.
+/// The chains of an object that asks for stapling. A reference that is not resolved is left out: the compiler
+/// reports it.
 fn wanted(object: &SnapshotObject, secrets: &dyn SecretValues) -> Vec<WantedChain> {
     let Some(ssl) = stapling(object) else { return Vec::new() };
     let resolved = |text: &str| match is_certificate_reference(text) {

@@ -1,18 +1,19 @@
-//! The configuration on disk, for commands that run while no instance does. It starts nothing and changes nothing.
+//! The configuration on disk, for commands that run while no instance does. It starts nothing and changes
+//! nothing.
 
 use std::path::Path;
 
-use model::{PluginCatalog, SnapshotChange, ConfigFault, FaultPolicy, Snapshot};
+use model::{ConfigFault, FaultPolicy, PluginCatalog, Snapshot, SnapshotChange};
 use serde_json::Value;
 
 use crate::admin::weir::versions::{version_value, versions_value};
 use crate::plan::ConfigPlan;
 use crate::reconcile::stored_change::stored_change;
 use crate::reconcile::{versions, whole};
-use crate::sealing::{StorageMedium, Sealer};
+use crate::sealing::{Sealer, StorageMedium};
 use crate::source::etcd::LastGood;
 use crate::source::file;
-use crate::source::store::{DirectoryLock, StoredRecord, ConfigStore, StoreError};
+use crate::source::store::{ConfigStore, DirectoryLock, StoreError, StoredRecord};
 use crate::stored_key;
 use crate::view::View;
 
@@ -32,7 +33,11 @@ pub fn from_store(directory: &Path, sealer: &Sealer) -> Result<Vec<SnapshotChang
 ///
 /// # Errors
 /// The copy cannot be opened, usually because an instance runs on it.
-pub fn from_etcd_copy(directory: &Path, prefix: &str, sealer: &Sealer) -> Result<Vec<SnapshotChange>, StoreError> {
+pub fn from_etcd_copy(
+    directory: &Path,
+    prefix: &str,
+    sealer: &Sealer,
+) -> Result<Vec<SnapshotChange>, StoreError> {
     if !LastGood::exists(directory) {
         return Ok(Vec::new());
     }
@@ -41,7 +46,11 @@ pub fn from_etcd_copy(directory: &Path, prefix: &str, sealer: &Sealer) -> Result
     Ok(changes(sealer, StorageMedium::Etcd, kept.entries))
 }
 
-fn changes(sealer: &Sealer, medium: StorageMedium, entries: Vec<(String, StoredRecord)>) -> Vec<SnapshotChange> {
+fn changes(
+    sealer: &Sealer,
+    medium: StorageMedium,
+    entries: Vec<(String, StoredRecord)>,
+) -> Vec<SnapshotChange> {
     let change = |(path, record): (String, StoredRecord)| {
         Some(stored_change(sealer, medium, stored_key::parse(&path)?, record))
     };
@@ -77,8 +86,8 @@ pub fn plan(
     whole::plan(catalog, &view, &whole::DesiredSet::of(document, keep_others))
 }
 
-/// The answer of `GET weir/versions`, or with a version of `GET weir/versions/N`, for a store that no instance has
-/// open; none where the store keeps no such version.
+/// The answer of `GET weir/versions`, or with a version of `GET weir/versions/N`, for a store that no
+/// instance has open; none where the store keeps no such version.
 ///
 /// # Errors
 /// The store cannot be opened, usually because an instance runs on it.

@@ -1,9 +1,9 @@
-//! The difference between two texts of an object, place by place, and the plan that all differences of a set make up.
-//! It does no I/O, and does not know the source of the texts or the use of the differences.
+//! The difference between two texts of an object, place by place, and the plan that all differences of a set
+//! make up. It does no I/O, and does not know the source of the texts or the use of the differences.
 
 use std::borrow::Cow;
 
-use model::{PluginCatalog, ObjectKey, ObjectKind};
+use model::{ObjectKey, ObjectKind, PluginCatalog};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
@@ -66,7 +66,8 @@ impl ConfigPlan {
     pub fn new(revision: u64, mut objects: Vec<ObjectChange>) -> ConfigPlan {
         objects.sort_by(|left, right| left.key.cmp(&right.key));
         let count = |action| objects.iter().filter(|object| object.action == action).count();
-        let (create, change, delete) = (count(PlanAction::Create), count(PlanAction::Change), count(PlanAction::Delete));
+        let (create, change, delete) =
+            (count(PlanAction::Create), count(PlanAction::Change), count(PlanAction::Delete));
         ConfigPlan { revision, create, change, delete, objects }
     }
 
@@ -120,8 +121,8 @@ pub fn same(kind: ObjectKind, left: &str, right: &str) -> bool {
     left == right || meant(kind, left) == meant(kind, right)
 }
 
-/// The content of a text besides the fields that the gateway keeps in it itself: its id, which is in the key, and its
-/// times.
+/// The content of a text besides the fields that the gateway keeps in it itself: its id, which is in the key,
+/// and its times.
 fn meant(kind: ObjectKind, text: &str) -> Value {
     match serde_json::from_str(text) {
         Ok(Value::Object(mut object)) => {
@@ -150,8 +151,8 @@ fn each_field(
     fields.into_iter().map(move |(pointer, value)| change(pointer, value))
 }
 
-/// Adds every place where the two differ. A list of unchanged length is compared item by item. Any other list is one
-/// place, because a moved item cannot be told from a changed one.
+/// Adds every place where the two differ. A list of unchanged length is compared item by item. Any other list
+/// is one place, because a moved item cannot be told from a changed one.
 fn compare(pointer: &str, before: &Value, after: &Value, fields: &mut Vec<FieldChange>) {
     match (before, after) {
         (Value::Object(old), Value::Object(new)) => compare_objects(pointer, old, new, fields),

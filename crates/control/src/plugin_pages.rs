@@ -1,5 +1,5 @@
-//! The reference pages of the plugins and their measured costs, taken from the committed documents and indexed by plugin at
-//! the first question. It names no plugin.
+//! The reference pages of the plugins and their measured costs, taken from the committed documents and
+//! indexed by plugin at the first question. It names no plugin.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

@@ -1,6 +1,6 @@
-//! The one thread that owns the configuration. Writes, reloads and expiries arrive over a channel, pass the source, the
-//! snapshot and the publisher in that order, and are answered when they are in force. It knows neither HTTP nor the
-//! data plane.
+//! The one thread that owns the configuration. Writes, reloads and expiries arrive over a channel, pass the
+//! source, the snapshot and the publisher in that order, and are answered when they are in force. It knows
+//! neither HTTP nor the data plane.
 //!
 //! Writes that wait at the same time share one durable transaction, so that one fsync serves many.
 
@@ -35,7 +35,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use discovery::AutoRoutes;
-use model::{Applied, PluginCatalog, ConfigFault, ObjectKey, Snapshot};
+use model::{Applied, ConfigFault, ObjectKey, PluginCatalog, Snapshot};
 use stdx::threads::ThreadLife;
 use thiserror::Error;
 use tokio::sync::oneshot;
@@ -49,20 +49,20 @@ use crate::source::store::{SetStatement, StoreError};
 use crate::view::{SharedView, WriteFailure};
 use source::{ConfigSource, SourceFacts};
 
-pub use condition::{WriteCondition, Revisions};
+pub use condition::{Revisions, WriteCondition};
 pub use gate::WriteGate;
 pub use release::{HandOver, Released};
-pub use write::{Author, Done, PatchPart, WriteRefusal, Write};
+pub use write::{Author, Done, PatchPart, Write, WriteRefusal};
 
 /// Brings a snapshot into force for requests.
 pub trait Publisher: Send {
-    /// Compiles the objects that differ and passes them to every worker. Returns every fault that only the compiler
-    /// finds, of this change and of earlier ones, as long as it exists; a fault says whether the object's former
-    /// compiled form is kept.
+    /// Compiles the objects that differ and passes them to every worker. Returns every fault that only the
+    /// compiler finds, of this change and of earlier ones, as long as it exists; a fault says whether the
+    /// object's former compiled form is kept.
     fn publish(&mut self, applied: &Applied) -> Vec<ConfigFault>;
 
-    /// Takes certificates out of force that have expired, where a setting says so. Called every second. Returns all faults,
-    /// as [`Publisher::publish`] does, if something has changed.
+    /// Takes certificates out of force that have expired, where a setting says so. Called every second.
+    /// Returns all faults, as [`Publisher::publish`] does, if something has changed.
     fn expire(&mut self) -> Option<Vec<ConfigFault>> {
         None
     }
@@ -105,12 +105,13 @@ pub struct ReconcileParts {
     pub secrets: Arc<Secrets>,
     /// The OCSP responses that are stapled to certificates.
     pub ocsp: Arc<Ocsp>,
-    /// Objects that are kept beside a resource file, where the source is one: certificates that this instance has ordered.
+    /// Objects that are kept beside a resource file, where the source is one: certificates that this instance
+    /// has ordered.
     pub beside_file: Vec<(ObjectKey, Arc<str>)>,
     /// The routes that are made of services of registries, and how long a start waits for the first ones.
     pub auto_routes: Option<(Arc<AutoRoutes>, Duration)>,
-    /// The data directory, where good forms of objects that have become faulty are kept; none: the forms last as long
-    /// as the process.
+    /// The data directory, where good forms of objects that have become faulty are kept; none: the forms last
+    /// as long as the process.
     pub data: Option<PathBuf>,
 }
 
@@ -147,7 +148,8 @@ impl std::fmt::Debug for ReconcileTask {
 }
 
 impl Reconcile {
-    /// Loads the source, publishes its objects and starts the thread. When this returns, the configuration is in force.
+    /// Loads the source, publishes its objects and starts the thread. When this returns, the configuration is
+    /// in force.
     ///
     /// # Errors
     /// See [`LoadError`].
@@ -185,9 +187,10 @@ impl Reconcile {
         let mut control = ControlLoop { source, reconciler, inbox };
         let wake = commands.clone();
         // With a full queue the updates are taken before the next command of it.
-        control
-            .source
-            .load(&mut control.reconciler, Arc::new(move || drop(wake.try_send(ReconcileCommand::Updates))))?;
+        control.source.load(
+            &mut control.reconciler,
+            Arc::new(move || drop(wake.try_send(ReconcileCommand::Updates))),
+        )?;
         control.reconciler.first_automatic_routes(first_wait.unwrap_or_default());
         control.reconciler.note_start_faults();
         let life = ThreadLife::begin(restart::THREAD);
@@ -259,8 +262,8 @@ impl Reconcile {
         &self.gate
     }
 
-    /// Reads the file again now; the answer is the list of faults. With etcd, starts reading everything again and does
-    /// not wait for it. With the store it does nothing.
+    /// Reads the file again now; the answer is the list of faults. With etcd, starts reading everything again
+    /// and does not wait for it. With the store it does nothing.
     pub async fn reload(&self) -> Vec<String> {
         let (reply, answer) = oneshot::channel();
         if self.commands.try_send(ReconcileCommand::Reload(reply)).is_err() {
@@ -277,8 +280,8 @@ impl Reconcile {
         }
     }
 
-    /// Requests that the data in etcd is taken over, even if it is older than the data that this instance has served.
-    /// With another source it does nothing. False if the thread's queue is full.
+    /// Requests that the data in etcd is taken over, even if it is older than the data that this instance has
+    /// served. With another source it does nothing. False if the thread's queue is full.
     pub fn adopt(&self) -> bool {
         self.commands.try_send(ReconcileCommand::Adopt).is_ok()
     }
@@ -313,7 +316,8 @@ pub(crate) struct Reconciler {
     snapshot: Snapshot,
     /// Routes that are laid over it.
     automatic: automatic::Automatic,
-    /// Faults of the source, each as a line: all faults of a file, or records of the store that are no objects.
+    /// Faults of the source, each as a line: all faults of a file, or records of the store that are no
+    /// objects.
     faults: Vec<String>,
     /// Those faults of the file that belong to no object.
     document_faults: Vec<String>,
@@ -460,8 +464,8 @@ fn stopping() -> WriteRefusal {
 
 /// Capacity of the command queue. The Admin listener has fewer seats, so that its requests never fill it.
 const MAX_WAITING: usize = 1024;
-/// Writes in one transaction, so that one fsync serves many; more would delay the first answers by more than a few
-/// milliseconds of checks.
+/// Writes in one transaction, so that one fsync serves many; more would delay the first answers by more than
+/// a few milliseconds of checks.
 const MAX_BATCH: usize = 256;
 /// Interval at which files are checked and expired objects removed (APISIX checks once a second).
 const TICK: Duration = Duration::from_secs(1);

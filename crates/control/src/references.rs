@@ -1,5 +1,5 @@
-//! The objects that an object names, each with the place of the name: ids in its own fields, ids in configurations of
-//! plugins, the metadata of its plugins, and secret managers in references to secrets.
+//! The objects that an object names, each with the place of the name: ids in its own fields, ids in
+//! configurations of plugins, the metadata of its plugins, and secret managers in references to secrets.
 
 use model::secret_reference::SecretReference;
 use model::{Id, ObjectKey, ObjectKind, SnapshotObject};
@@ -74,8 +74,8 @@ fn secret_of(text: &str) -> Option<ObjectKey> {
     }
 }
 
-/// Whether an object of that text can name the object at `key`. It says yes also where none does, because it only saves
-/// reading; `\/` is a slash in JSON.
+/// Whether an object of that text can name the object at `key`. It says yes also where none does, because it
+/// only saves reading; `\/` is a slash in JSON.
 pub(crate) fn may_name(text: &str, key: &ObjectKey) -> bool {
     match key.kind {
         ObjectKind::Secret => text.contains(&format!("://{}/", key.id)) || text.contains("\\/"),
@@ -125,9 +125,13 @@ const OWN_FIELDS: [(&str, ObjectKind); 7] = [
     ("/tls/client_cert_id", ObjectKind::Ssl),
     ("/protocol/superior_id", ObjectKind::StreamRoute),
 ];
-/// The fields by which configurations of plugins name others, at any depth; the ones that keep an object from being deleted.
-const PLUGIN_FIELDS: [(&str, ObjectKind); 3] =
-    [("upstream_id", ObjectKind::Upstream), ("proto_id", ObjectKind::Proto), ("client_cert_id", ObjectKind::Ssl)];
+/// The fields by which configurations of plugins name others, at any depth; the ones that keep an object from
+/// being deleted.
+const PLUGIN_FIELDS: [(&str, ObjectKind); 3] = [
+    ("upstream_id", ObjectKind::Upstream),
+    ("proto_id", ObjectKind::Proto),
+    ("client_cert_id", ObjectKind::Ssl),
+];
 /// Names in one object: more of them are no configuration that a person reads.
 const NAMES_MAX: usize = 1_000;
 /// Depth of an object; JSON text is read with a limit of the same size.

@@ -1,11 +1,12 @@
-//! The running gateway as control sees it: the traits that boot fills in, in one place. It knows no implementation.
+//! The running gateway as control sees it: the traits that boot fills in, in one place. It knows no
+//! implementation.
 
 use std::sync::Arc;
 
 use model::instance::InstanceInfo;
 use model::report::{
-    Certificates, EndpointResponder, Explain, Listening, LogLevel, MetricsText, NodeHealth, Readiness, Traffic,
-    UpstreamNodes, WorkerRevisions,
+    Certificates, EndpointResponder, Explain, Listening, LogLevel, MetricsText, NodeHealth, Readiness,
+    Traffic, UpstreamNodes, WorkerRevisions,
 };
 
 use crate::tap::TapHub;

@@ -1,8 +1,8 @@
-//! The service and the upstream that a route leads to, as far as objects say it: plugins that choose an upstream by the
-//! request are not asked.
+//! The service and the upstream that a route leads to, as far as objects say it: plugins that choose an
+//! upstream by the request are not asked.
 
 use model::resource::Resource;
-use model::{ObjectKey, ObjectKind, SnapshotObject, Snapshot};
+use model::{ObjectKey, ObjectKind, Snapshot, SnapshotObject};
 
 /// The upstream of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]

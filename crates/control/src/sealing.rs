@@ -1,9 +1,11 @@
-//! Secrets at rest: the fields that hold them are encrypted in stored texts and decrypted in texts that are read, with
-//! the keyring of the settings, as APISIX does it, so that each program can read the other's data (contract section
-//! 2.2). It does not decide which fields these are (`model::secret_field`) nor where texts are kept.
+//! Secrets at rest: the fields that hold them are encrypted in stored texts and decrypted in texts that are
+//! read, with the keyring of the settings, as APISIX does it, so that each program can read the other's data
+//! (contract section 2.2). It does not decide which fields these are (`model::secret_field`) nor where texts
+//! are kept.
 //!
-//! AES-CBC with PKCS7; the key is the initialisation vector too, so that equal secrets have equal encrypted forms: the
-//! price of being read by APISIX. It keeps secrets from a reader of the store, and does not authenticate the writer.
+//! AES-CBC with PKCS7; the key is the initialisation vector too, so that equal secrets have equal encrypted
+//! forms: the price of being read by APISIX. It keeps secrets from a reader of the store, and does not
+//! authenticate the writer.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,7 +17,7 @@ use aws_lc_rs::cipher::{
 };
 use data_encoding::BASE64;
 use model::secret_field::{self, SecretForm};
-use model::{PluginCatalog, ObjectKey};
+use model::{ObjectKey, PluginCatalog};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -30,8 +32,8 @@ pub struct Sealer {
 /// The place where texts are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageMedium {
-    /// The embedded store, which only this program uses: a text with encrypted secrets is marked, so that a plain text
-    /// that looks encrypted is not taken for an encrypted one.
+    /// The embedded store, which only this program uses: a text with encrypted secrets is marked, so that a
+    /// plain text that looks encrypted is not taken for an encrypted one.
     Store,
     /// etcd, which APISIX uses too.
     Etcd,
@@ -85,8 +87,8 @@ impl Sealer {
         Ok(Sealer { catalog, ring })
     }
 
-    /// The text of an object with its secrets encrypted, as APISIX would write it to etcd. Borrowed where it has no
-    /// secret.
+    /// The text of an object with its secrets encrypted, as APISIX would write it to etcd. Borrowed where it
+    /// has no secret.
     pub fn seal<'t>(&self, key: &ObjectKey, text: &'t str) -> Cow<'t, str> {
         let Some(ring_key) = self.ring.first() else { return Cow::Borrowed(text) };
         let Ok(mut object) = serde_json::from_str::<Value>(text) else { return Cow::Borrowed(text) };
@@ -100,8 +102,8 @@ impl Sealer {
         if sealed { Cow::Owned(object.to_string()) } else { Cow::Borrowed(text) }
     }
 
-    /// The text of an object with its secrets decrypted. A secret that does not look encrypted stays, because it was
-    /// written before there was a keyring.
+    /// The text of an object with its secrets decrypted. A secret that does not look encrypted stays, because
+    /// it was written before there was a keyring.
     ///
     /// # Errors
     /// A secret looks encrypted, and no key decrypts it.
@@ -117,7 +119,8 @@ impl Sealer {
         }
     }
 
-    /// Decrypts a text that [`Sealer::seal_for`] made for that medium, or that was written there without a keyring.
+    /// Decrypts a text that [`Sealer::seal_for`] made for that medium, or that was written there without a
+    /// keyring.
     ///
     /// # Errors
     /// A secret is encrypted, or in etcd looks so, and no key decrypts it.
@@ -162,15 +165,20 @@ impl Sealer {
         stored.strip_prefix(MARK).unwrap_or(stored)
     }
 
-    fn open_all<'t>(&self, key: &ObjectKey, text: &'t str, plain: Plain) -> Result<Cow<'t, str>, SealedError> {
+    fn open_all<'t>(
+        &self,
+        key: &ObjectKey,
+        text: &'t str,
+        plain: Plain,
+    ) -> Result<Cow<'t, str>, SealedError> {
         if self.ring.is_empty() {
             return Ok(Cow::Borrowed(text));
         }
         let Ok(mut object) = serde_json::from_str::<Value>(text) else { return Ok(Cow::Borrowed(text)) };
         let (mut opened, mut closed) = (false, None);
         secret_field::for_each(&self.catalog, key, &mut object, &mut |place, form, secret| {
-            // Only PEM is encrypted in the fields of private keys; a reference, or a text that is no key, is stored as
-            // it is.
+            // Only PEM is encrypted in the fields of private keys; a reference, or a text that is no key, is
+            // stored as it is.
             let may_be_plain = plain == Plain::MayBe || form == SecretForm::PrivateKey;
             let sealed = sealed_bytes(secret);
             match sealed.and_then(|sealed| self.ring.iter().find_map(|ring_key| ring_key.open(&sealed))) {
@@ -255,8 +263,8 @@ const PEM_START: &str = "---";
 const MARK: &str = "sealed:";
 /// Block size of AES.
 const BLOCK_BYTES: usize = 16;
-/// Limit of the keys in a keyring. A keyring is rotated by adding a new key in front and removing an old one at the
-/// end; each key is tried for every secret that is read.
+/// Limit of the keys in a keyring. A keyring is rotated by adding a new key in front and removing an old one
+/// at the end; each key is tried for every secret that is read.
 pub const MAX_KEYS: usize = 16;
 
 #[cfg(test)]

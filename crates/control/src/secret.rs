@@ -1,6 +1,7 @@
-//! Values of references to secrets: a cache with lookups that never block, refreshed in the background. Environment
-//! variables are read at each lookup; files of certificates are checked for changes every few seconds. Secret managers are asked by a thread, which starts with the first reference to
-//! one. It does not know the users of the values; each user asks for changes itself.
+//! Values of references to secrets: a cache with lookups that never block, refreshed in the background.
+//! Environment variables are read at each lookup; files of certificates are checked for changes every few
+//! seconds. Secret managers are asked by a thread, which starts with the first reference to one. It does not
+//! know the users of the values; each user asks for changes itself.
 
 mod cache;
 mod environment;
@@ -54,8 +55,8 @@ impl Secrets {
         std::mem::take(&mut *self.shared.changed.lock())
     }
 
-    /// Reads files again that have changed; [`Secrets::take_changed`] returns their references. It blocks for the system
-    /// calls.
+    /// Reads files again that have changed; [`Secrets::take_changed`] returns their references. It blocks for
+    /// the system calls.
     pub(crate) fn check_files(&self) {
         let changed = self.files.lock().check(Instant::now());
         self.shared.tell(changed);
@@ -144,8 +145,8 @@ impl Secrets {
         }
     }
 
-    /// Appends the count of references to secret managers by their state, in the Prometheus text format. An instance
-    /// without such references has no such metric.
+    /// Appends the count of references to secret managers by their state, in the Prometheus text format. An
+    /// instance without such references has no such metric.
     pub fn write_metrics(&self, text: &mut String) {
         let ReferenceCounts { fresh, stale, unresolved } = self.shared.cache.lock().counts();
         if fresh + stale + unresolved == 0 {

@@ -1,8 +1,9 @@
-//! One small HTTP/1.1 server for all listeners of the control side. Each listener passes a [`Handler`], which makes the
-//! answers.
+//! One small HTTP/1.1 server for all listeners of the control side. Each listener passes a [`Handler`], which
+//! makes the answers.
 //!
-//! Everything that a peer can use up is limited: connections, time for the head and the body, bytes of the body. Silent
-//! connections cannot keep others out: they are closed first when the seats run out (`serve/seats.rs`).
+//! Everything that a peer can use up is limited: connections, time for the head and the body, bytes of the
+//! body. Silent connections cannot keep others out: they are closed first when the seats run out
+//! (`serve/seats.rs`).
 
 pub(crate) mod list_query;
 mod notice;
@@ -54,14 +55,14 @@ pub struct Peer(pub SocketAddr);
 
 /// The handling of requests by a listener.
 pub trait Handler: Send + Sync + 'static {
-    /// Whether connections from that address are served. Other connections are closed when they are accepted, before
-    /// they take a seat.
+    /// Whether connections from that address are served. Other connections are closed when they are accepted,
+    /// before they take a seat.
     fn allows(&self, _peer: SocketAddr) -> bool {
         true
     }
 
-    /// The queue in which a request with that head waits for its turn before its body is read; none if it need not
-    /// wait.
+    /// The queue in which a request with that head waits for its turn before its body is read; none if it
+    /// need not wait.
     fn queue(&self, _head: &Parts) -> Option<Arc<Semaphore>> {
         None
     }
@@ -78,7 +79,8 @@ pub trait Handler: Send + Sync + 'static {
     /// The answer to a client that may not send this request.
     fn admit(&self, head: &mut Parts, peer: SocketAddr) -> Result<(), RefusalResponse>;
 
-    /// The answer for a body over `limit`, [`Handler::max_body_bytes`]. `size` is the declared length, if there is one.
+    /// The answer for a body over `limit`, [`Handler::max_body_bytes`]. `size` is the declared length, if
+    /// there is one.
     fn too_large(&self, size: Option<u64>, limit: usize) -> Response<Bytes>;
 
     /// The longest body that is read for such a request, in bytes.
@@ -114,8 +116,9 @@ impl Drop for BusyGuard {
     }
 }
 
-/// Serves `listener` until `stop` is true; connections then finish the request they are at. While `paused` is true, new
-/// connections wait in the kernel's queue. With `tls` it speaks HTTPS and answers plain HTTP with 400.
+/// Serves `listener` until `stop` is true; connections then finish the request they are at. While `paused` is
+/// true, new connections wait in the kernel's queue. With `tls` it speaks HTTPS and answers plain HTTP with
+/// 400.
 pub(crate) async fn serve(
     listener: TcpListener,
     tls: Option<Arc<ServerTls>>,
@@ -181,7 +184,8 @@ async fn accept(
         // Without a sender that could pause, there are no pauses.
         let _ = paused.wait_for(|paused| !*paused).await;
         tokio::select! {
-            // The pause comes first, because a connection that is accepted after its begin would be answered too late.
+            // The pause comes first, because a connection that is accepted after its begin would be answered
+            // too late.
             biased;
             Ok(_) = paused.wait_for(|paused| *paused) => {}
             accepted = listener.accept() => return accepted,
@@ -189,8 +193,8 @@ async fn accept(
     }
 }
 
-/// Turns one request into its answer: admission, body, handler. Reports the progress to `note`. Needs no socket, so
-/// that tests can call it.
+/// Turns one request into its answer: admission, body, handler. Reports the progress to `note`. Needs no
+/// socket, so that tests can call it.
 pub(crate) async fn respond_to_request<B>(
     handler: &dyn Handler,
     request: Request<B>,
@@ -247,8 +251,8 @@ async fn turn(queue: Option<Arc<Semaphore>>) -> Result<Option<OwnedSemaphorePerm
     }
 }
 
-/// Reads and drops the remaining body of a refused request, for a limited time. Closing a socket with unread bytes
-/// resets the connection, and the client would see the reset instead of the answer.
+/// Reads and drops the remaining body of a refused request, for a limited time. Closing a socket with unread
+/// bytes resets the connection, and the client would see the reset instead of the answer.
 fn discard<B>(head: &Parts, mut body: Pin<Box<B>>)
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -288,7 +292,8 @@ async fn connection(
         async move {
             let response = respond_to_request(&*handler, request, peer, &|stage| seat.note(stage)).await;
             let response = AnswerBody::of(response, &ending);
-            // A stream is being answered until its connection ends; it does not keep a listener that stops waiting.
+            // A stream is being answered until its connection ends; it does not keep a listener that stops
+            // waiting.
             if !response.body().is_streamed() {
                 seat.note(SeatStage::Idle);
             }
@@ -340,9 +345,9 @@ fn plain(status: StatusCode) -> Response<Bytes> {
     response
 }
 
-/// Seats of each listener. Admin clients are few; the total keeps a flood from taking all descriptors of the process,
-/// and the share of one address leaves seats to other addresses. All clients of a reverse proxy or NAT in front are
-/// within one share.
+/// Seats of each listener. Admin clients are few; the total keeps a flood from taking all descriptors of the
+/// process, and the share of one address leaves seats to other addresses. All clients of a reverse proxy or
+/// NAT in front are within one share.
 const SEATS: SeatLimits = SeatLimits { total: 512, per_address: 128 };
 /// Connections without a seat that wait to be closed; closing takes microseconds.
 const MAX_CLOSING: usize = 64;
@@ -354,8 +359,8 @@ pub(crate) const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const TURN_TIMEOUT: Duration = Duration::from_millis(200);
 /// Longest time for a body: enough for the largest one at 50 KB/s.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes of a refused body that are read and dropped: several times the largest accepted body, so that a client with a
-/// slightly too large body gets its answer.
+/// Bytes of a refused body that are read and dropped: several times the largest accepted body, so that a
+/// client with a slightly too large body gets its answer.
 const DISCARDED_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Longest time for reading a refused body.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);

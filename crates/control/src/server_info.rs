@@ -1,5 +1,6 @@
-//! Reports of this instance to etcd, as APISIX's plugin `server-info` makes them: the key `data_plane/server_info/ID` with a
-//! lease, which is renewed while the instance runs. It does not know the configuration.
+//! Reports of this instance to etcd, as APISIX's plugin `server-info` makes them: the key
+//! `data_plane/server_info/ID` with a lease, which is renewed while the instance runs. It does not know the
+//! configuration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,8 @@ const TTL_MIN_S: u64 = 3;
 pub(crate) struct ServerInfoReport(JoinHandle<()>);
 
 impl ServerInfoReport {
-    /// Reports `instance` below `prefix` from now on; each report lives for `ttl_s` seconds and is renewed after half of it.
+    /// Reports `instance` below `prefix` from now on; each report lives for `ttl_s` seconds and is renewed
+    /// after half of it.
     pub(crate) fn start(
         etcd: SharedEtcd,
         prefix: &str,

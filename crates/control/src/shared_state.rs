@@ -1,7 +1,7 @@
-//! State that instances share: what ACME keeps (accounts, records of certificates, open challenges, wishes, the leader) and
-//! the keys of session tickets, as texts under paths. Alone, an instance keeps them in its data folder; with
-//! etcd, among Weir's own keys there, so that every instance sees every change. It does not know what the
-//! texts mean.
+//! State that instances share: what ACME keeps (accounts, records of certificates, open challenges, wishes,
+//! the leader) and the keys of session tickets, as texts under paths. Alone, an instance keeps them in its
+//! data folder; with etcd, among Weir's own keys there, so that every instance sees every change. It does not
+//! know what the texts mean.
 
 mod cluster;
 mod local;
@@ -94,8 +94,8 @@ impl SharedState {
             .collect()
     }
 
-    /// Writes the text at `path`, if that is still as this instance knows it; with `ttl` it ends by itself. False: it has
-    /// changed meanwhile.
+    /// Writes the text at `path`, if that is still as this instance knows it; with `ttl` it ends by itself.
+    /// False: it has changed meanwhile.
     ///
     /// # Errors
     /// It could not be written, or that is not known; a sentence.

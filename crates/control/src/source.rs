@@ -1,5 +1,5 @@
-//! The sources of a configuration: the embedded store, a declarative file, or etcd. They do not know the meaning of the
-//! objects; `model` does.
+//! The sources of a configuration: the embedded store, a declarative file, or etcd. They do not know the
+//! meaning of the objects; `model` does.
 
 pub mod etcd;
 pub mod file;

@@ -1,5 +1,5 @@
-//! Starting and stopping the control side: source, reconciling thread, listeners, in that order. It does not know
-//! settings files and flags; boot passes their values.
+//! Starting and stopping the control side: source, reconciling thread, listeners, in that order. It does not
+//! know settings files and flags; boot passes their values.
 
 mod config;
 mod handlers;
@@ -16,7 +16,7 @@ use model::report::MetricsText;
 use crate::acme::{Acme, AcmeParts, beside_file};
 use crate::extension_folder::{FolderParts, FollowedFolder};
 use crate::reconcile::source::ConfigSource;
-use crate::reconcile::{HandOver, ReconcileParts, Reconcile, WriteGate};
+use crate::reconcile::{HandOver, Reconcile, ReconcileParts, WriteGate};
 use crate::serve::tls::ServerTls;
 use crate::serve::{Busy, serve};
 use crate::server_info::ServerInfoReport;
@@ -24,7 +24,9 @@ use crate::shared_state::SharedState;
 use crate::status::StatusHandler;
 use crate::ticket_keys::{self, TicketSharing};
 use crate::view::SharedView;
-pub use config::{AdminConfig, ControlConfig, EMULATED_VERSION, ControlListeners, SourceConfig, ControlStartError};
+pub use config::{
+    AdminConfig, ControlConfig, ControlListeners, ControlStartError, EMULATED_VERSION, SourceConfig,
+};
 use handlers::{HandlerParts, Handlers, handlers};
 
 /// The running control side.
@@ -53,12 +55,14 @@ impl Control {
         self.handlers.scrape.clone()
     }
 
-    /// Loads the configuration and publishes it, both before this returns. Listeners open with [`Control::listen`].
+    /// Loads the configuration and publishes it, both before this returns. Listeners open with
+    /// [`Control::listen`].
     ///
     /// # Errors
     /// See [`ControlStartError`]; no thread is left running.
     pub fn start(config: ControlConfig) -> Result<Control, ControlStartError> {
-        let admin_tls = config.admin.tls.clone().map(ServerTls::load).transpose().map_err(ControlStartError::Tls)?;
+        let admin_tls =
+            config.admin.tls.clone().map(ServerTls::load).transpose().map_err(ControlStartError::Tls)?;
         let data = Some(config.source.directory().to_owned());
         let source_name = config.source.name();
         let is_file = matches!(config.source, SourceConfig::File { .. });
@@ -169,8 +173,8 @@ impl Control {
         Ok(control)
     }
 
-    /// Serves on these sockets from now on, and begins to order certificates, because the data plane can answer challenges
-    /// by then.
+    /// Serves on these sockets from now on, and begins to order certificates, because the data plane can
+    /// answer challenges by then.
     ///
     /// # Errors
     /// A socket cannot be registered with the runtime; the sockets before it are served.

@@ -1,5 +1,5 @@
-//! The status listener (contract 2.6): whether the process is alive, and whether it can take traffic. It does not know
-//! why the process is not ready.
+//! The status listener (contract 2.6): whether the process is alive, and whether it can take traffic. It does
+//! not know why the process is not ready.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use model::report::{Certificates, Readiness};
 use serde_json::json;
 
 use crate::certificates;
-use crate::serve::{ResponseFuture, Handler, RefusalResponse, respond};
+use crate::serve::{Handler, RefusalResponse, ResponseFuture, respond};
 use crate::view::SharedView;
 
 /// Answers `/status`, `/status/ready` and `/status/certificates`.
@@ -23,7 +23,8 @@ pub struct StatusHandler {
 }
 
 impl StatusHandler {
-    /// A status listener that asks `readiness` and `certificates`, and `view` for faults of the configuration.
+    /// A status listener that asks `readiness` and `certificates`, and `view` for faults of the
+    /// configuration.
     pub fn new(
         readiness: Arc<dyn Readiness>,
         certificates: Arc<dyn Certificates>,

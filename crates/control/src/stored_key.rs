@@ -1,5 +1,5 @@
-//! Keys as the store writes them: the path below the prefix (`routes/1`, `consumers/jack/credentials/c1`), as in etcd.
-//! It does not know the objects.
+//! Keys as the store writes them: the path below the prefix (`routes/1`, `consumers/jack/credentials/c1`), as
+//! in etcd. It does not know the objects.
 
 use model::{ObjectKey, ObjectKind};
 

@@ -1,5 +1,5 @@
-//! Short forms of the objects of one kind, for lists, the search and topology: made once per configuration, at the first
-//! question, and shared by all that ask. They hold no bodies of plugins and no secrets.
+//! Short forms of the objects of one kind, for lists, the search and topology: made once per configuration,
+//! at the first question, and shared by all that ask. They hold no bodies of plugins and no secrets.
 
 mod facts;
 pub(crate) mod rates;
@@ -16,7 +16,7 @@ pub(crate) use facts::SummaryFacts;
 pub(crate) use rates::{EndpointRates, Figures, Rates};
 pub(crate) use row::SummaryRow;
 
-use crate::verdict::{VerdictState, ObjectVerdict};
+use crate::verdict::{ObjectVerdict, VerdictState};
 use crate::view::{SharedView, View};
 
 /// The short form of one object, as it was written last.

@@ -1,5 +1,5 @@
-//! Single requests for pages and commands: reads the records of the workers while they are followed, filters and
-//! samples them for each reader, and lists the failures that were kept. Knows no HTTP.
+//! Single requests for pages and commands: reads the records of the workers while they are followed, filters
+//! and samples them for each reader, and lists the failures that were kept. Knows no HTTP.
 
 mod json;
 mod reader;
@@ -25,8 +25,8 @@ pub(crate) const READERS_MAX: usize = 4;
 pub(crate) const RATE_MAX: u32 = 500;
 /// Pieces of an answer that wait for a slow reader; beyond it requests are left out and counted.
 pub(crate) const QUEUE: usize = 256;
-/// Interval at which the rings of the workers are read. A ring holds 256 records, so that 12,800 requests a second and
-/// worker are looked at.
+/// Interval at which the rings of the workers are read. A ring holds 256 records, so that 12,800 requests a
+/// second and worker are looked at.
 const PERIOD: Duration = Duration::from_millis(20);
 
 /// The tap of an instance, shared by its readers; see the module.
@@ -70,9 +70,9 @@ impl TapHub {
         TapHub { shared: Arc::new(TapShared { tap, state: Mutex::default() }) }
     }
 
-    /// Sends requests to `sender` as server-sent events until its receiver is gone or the time of a reader is over. Needs
-    /// a runtime. False: there are as many readers as there may be. Viewers leave one place to administrators, because an
-    /// incident needs it.
+    /// Sends requests to `sender` as server-sent events until its receiver is gone or the time of a reader is
+    /// over. Needs a runtime. False: there are as many readers as there may be. Viewers leave one place to
+    /// administrators, because an incident needs it.
     pub(crate) fn follow(&self, wanted: TapQuery, sender: mpsc::Sender<Bytes>) -> bool {
         let mut state = self.shared.state.lock();
         state.readers.retain(TapReader::is_there);
@@ -90,7 +90,12 @@ impl TapHub {
     }
 
     /// The failures kept, the newest first, as JSON; and the number of failures that were not kept.
-    pub(crate) fn failures(&self, filter: &SearchFilter, hides_queries: bool, limit: usize) -> (Vec<Value>, u64) {
+    pub(crate) fn failures(
+        &self,
+        filter: &SearchFilter,
+        hides_queries: bool,
+        limit: usize,
+    ) -> (Vec<Value>, u64) {
         let (records, lost) = self.shared.tap.failures();
         let matching = records.iter().filter(|record| filter.matches(&Searched { record, hides_queries }));
         let shown = matching.take(limit).map(|record| json::record(record, hides_queries, true));
@@ -104,7 +109,8 @@ impl TapState {
     }
 }
 
-/// Closes the tap when the task that reads it panics: otherwise workers would record for readers that are gone.
+/// Closes the tap when the task that reads it panics: otherwise workers would record for readers that are
+/// gone.
 struct TapCloseGuard<'a>(&'a TapShared);
 
 impl Drop for TapCloseGuard<'_> {

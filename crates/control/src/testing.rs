@@ -1,5 +1,5 @@
-//! The parts that tests of several files share: a whole control side in memory, asked without sockets, with a clock
-//! that is moved by hand.
+//! The parts that tests of several files share: a whole control side in memory, asked without sockets, with a
+//! clock that is moved by hand.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -14,10 +14,10 @@ use model::control_endpoint::{ControlAnswer, ControlEndpoint};
 use model::extension::{ExtensionLoader, LoadedVersion};
 use model::report::{
     Breakdown, CertificateReport, CertificateState, Certificates, ListenerReport, Listening, LogLevel,
-    MetricsText, NodeHealth, NodeReport, NodeTransition, TrafficRate, Readiness, Top, Traffic, TrafficRow,
+    MetricsText, NodeHealth, NodeReport, NodeTransition, Readiness, Top, Traffic, TrafficRate, TrafficRow,
     UpstreamHealth, UpstreamNodes, UpstreamReport, WorkerRevision, WorkerRevisions,
 };
-use model::{Applied, PluginCatalog, ConfigFault, ObjectKind, PluginInfo};
+use model::{Applied, ConfigFault, ObjectKind, PluginCatalog, PluginInfo};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ use crate::control_api::{ControlApi, ControlParts};
 use crate::reconcile::file::DeclarativeFile;
 use crate::reconcile::source::ConfigSource;
 use crate::reconcile::store::EmbeddedStore;
-use crate::reconcile::{LoadError, ReconcileParts, Publisher, Reconcile};
+use crate::reconcile::{LoadError, Publisher, Reconcile, ReconcileParts};
 use crate::report::Reports;
 use crate::sealing::Sealer;
 use crate::secret::{SecretOptions, Secrets};
@@ -38,7 +38,7 @@ use crate::serve::respond::ApiHeaders;
 use crate::serve::role::Role;
 use crate::serve::{Handler, respond_to_request};
 use crate::source::file::FileSource;
-use crate::source::store::{DirectoryLock, ConfigStore};
+use crate::source::store::{ConfigStore, DirectoryLock};
 use crate::summary::{Summaries, Summary};
 use crate::tap::TapHub;
 use crate::tap::tests::Script;
@@ -291,7 +291,8 @@ pub(crate) fn catalog() -> Arc<PluginCatalog> {
     Arc::new(PluginCatalog::new(vec![count, auth]).unwrap().with_loader(Arc::new(TinyLanguage)))
 }
 
-/// A language of which the content is the name of the one field that configurations must have; `broken` cannot be loaded.
+/// A language of which the content is the name of the one field that configurations must have; `broken`
+/// cannot be loaded.
 struct TinyLanguage;
 
 impl ExtensionLoader for TinyLanguage {
@@ -430,7 +431,11 @@ impl Rig {
         Rig::start_with(source, keyring, true)
     }
 
-    fn start_with(source: Box<dyn ConfigSource>, keyring: &[&str], stream_routes: bool) -> Result<Rig, LoadError> {
+    fn start_with(
+        source: Box<dyn ConfigSource>,
+        keyring: &[&str],
+        stream_routes: bool,
+    ) -> Result<Rig, LoadError> {
         let (view, clock, published, catalog) =
             (SharedView::default(), Arc::new(HandClock::default()), Recorder::default(), catalog());
         let catalog = match stream_routes {

@@ -1,7 +1,8 @@
-//! Keys of session tickets that the instances of a cluster share through etcd, so that a session of one is resumed by all.
-//! No instance leads: each that finds a new key due writes one, under the condition that the text has not changed, and one
-//! write wins. A new key is written some minutes before it makes tickets, so that every instance can read it by then.
-//! Without etcd each instance goes on with the keys that it knows, later with its own.
+//! Keys of session tickets that the instances of a cluster share through etcd, so that a session of one is
+//! resumed by all. No instance leads: each that finds a new key due writes one, under the condition that the
+//! text has not changed, and one write wins. A new key is written some minutes before it makes tickets, so
+//! that every instance can read it by then. Without etcd each instance goes on with the keys that it knows,
+//! later with its own.
 
 mod ring;
 

@@ -17,8 +17,8 @@ use crate::summary::{EndpointRates, rates};
 /// Upstreams in one answer, the first by name.
 const MAX_LISTED: usize = 1000;
 
-/// Answers with all upstreams, filtered by `q`, at most `limit`, or with the one that `path` names: `upstreams/1`, `routes/7`,
-/// or `1` for `upstreams/1`.
+/// Answers with all upstreams, filtered by `q`, at most `limit`, or with the one that `path` names:
+/// `upstreams/1`, `routes/7`, or `1` for `upstreams/1`.
 pub(crate) async fn answer(reports: Reports, path: Vec<String>, query: Query) -> Response<Bytes> {
     // Workers are waited for.
     let answered = respond::blocking(move || answer_now(&reports, &path, &query)).await;

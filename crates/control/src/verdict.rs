@@ -1,5 +1,5 @@
-//! The state of each stored object: in force as it was written, in its last good form, or out; and why. The Admin API,
-//! the control API and the metrics show the same. It does not know how a verdict comes about.
+//! The state of each stored object: in force as it was written, in its last good form, or out; and why. The
+//! Admin API, the control API and the metrics show the same. It does not know how a verdict comes about.
 
 use std::collections::BTreeMap;
 
@@ -21,8 +21,8 @@ pub enum VerdictState {
     InForce,
     /// An earlier form, because the last one is faulty.
     LastGood,
-    /// No form: the object is faulty and has no earlier good form, or cannot be compiled. Its requests, and those of
-    /// every object that needs it, are answered 503.
+    /// No form: the object is faulty and has no earlier good form, or cannot be compiled. Its requests, and
+    /// those of every object that needs it, are answered 503.
     Out,
     /// No form, and it is a route with a match that cannot be read: it has no entry in the routing table.
     Unplaced,
@@ -46,8 +46,8 @@ pub struct ObjectVerdict {
     pub key: ObjectKey,
     /// The form that is in force.
     pub state: VerdictState,
-    /// The revision that wrote the form in force; none when it is out, or when an earlier compiled form without its
-    /// text is kept.
+    /// The revision that wrote the form in force; none when it is out, or when an earlier compiled form
+    /// without its text is kept.
     pub revision_in_force: Option<u64>,
     /// The revision of the last write.
     pub revision_written: u64,
@@ -98,7 +98,9 @@ impl View {
         let checked = in_force.map(|object| object.written.modified_index);
         let mut faults = self.snapshot.faults_at(key);
         let (state, revision_in_force) = match checked {
-            None if key.kind == ObjectKind::Route && self.snapshot.closed(key).is_none() => (VerdictState::Unplaced, None),
+            None if key.kind == ObjectKind::Route && self.snapshot.closed(key).is_none() => {
+                (VerdictState::Unplaced, None)
+            }
             None => (VerdictState::Out, None),
             Some(_) if compile_faults.iter().any(|fault| !fault.kept) => (VerdictState::Out, None),
             Some(_) if !compile_faults.is_empty() => (VerdictState::LastGood, None),
@@ -116,7 +118,8 @@ impl View {
     }
 }
 
-/// Answers `verdicts` (`path` empty, faulty objects only, of `kind` where one is named) and `verdicts/KIND/ID`.
+/// Answers `verdicts` (`path` empty, faulty objects only, of `kind` where one is named) and
+/// `verdicts/KIND/ID`.
 pub(crate) fn answer(view: &View, path: &[String], kind: Option<&str>) -> Response<Bytes> {
     if path.is_empty() {
         return list(view, kind);
@@ -175,8 +178,8 @@ fn unknown_kind(name: &str) -> String {
     format!("unknown kind: {name}{hint}")
 }
 
-/// Appends the count of objects of each kind that are not in force as written, and the count of faults of the source as
-/// a whole.
+/// Appends the count of objects of each kind that are not in force as written, and the count of faults of the
+/// source as a whole.
 pub(crate) fn write_metrics(view: &View, text: &mut String) {
     let mut counts: BTreeMap<(ObjectKind, VerdictState), usize> = BTreeMap::new();
     let mut skipped = 0;

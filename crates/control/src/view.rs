@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::{PluginCatalog, ConfigFault, ObjectKey, ObjectKind, Snapshot, WrittenObject};
+use model::{ConfigFault, ObjectKey, ObjectKind, PluginCatalog, Snapshot, WrittenObject};
 use parking_lot::RwLock;
 
 use crate::source::etcd::EtcdStatus;
@@ -14,7 +14,8 @@ use crate::source::store::SetStatement;
 pub struct View {
     /// The objects in force, and the faulty ones.
     pub snapshot: Snapshot,
-    /// Faults of the source, each as a line: all faults of a file, or records of the store that are no objects.
+    /// Faults of the source, each as a line: all faults of a file, or records of the store that are no
+    /// objects.
     pub faults: Vec<String>,
     /// Faults of objects that only the compiler finds.
     pub compile_faults: Vec<ConfigFault>,
@@ -22,8 +23,8 @@ pub struct View {
     pub reference_faults: Vec<ConfigFault>,
     /// Whether the setting `ignore_faulty_plugins` names any plugin.
     pub skips_plugins: bool,
-    /// The reasons in the configuration why this instance is not ready: faults that were present at its start and keep
-    /// a route or a global rule out of force.
+    /// The reasons in the configuration why this instance is not ready: faults that were present at its start
+    /// and keep a route or a global rule out of force.
     pub unready: Vec<String>,
     /// The state of etcd, where it is the source.
     pub etcd: Option<EtcdStatus>,

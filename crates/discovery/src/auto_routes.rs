@@ -1,6 +1,7 @@
-//! Routes that are made of the services of registries (`auto_routes` of a block of `discovery`): one route for each service
-//! that a registry lists. They are written objects that the reconciler lays over the configuration of its source, so that
-//! they pass the same checks. It asks no registry; registries tell it their lists through `Services`.
+//! Routes that are made of the services of registries (`auto_routes` of a block of `discovery`): one route
+//! for each service that a registry lists. They are written objects that the reconciler lays over the
+//! configuration of its source, so that they pass the same checks. It asks no registry; registries tell it
+//! their lists through `Services`.
 
 mod template;
 
@@ -86,8 +87,8 @@ impl AutoRoutes {
         Ok(is_some.then(|| Arc::new(routes)))
     }
 
-    /// Namespace, group and arguments of the services to list, as a key without a service; none where the registry makes
-    /// no routes.
+    /// Namespace, group and arguments of the services to list, as a key without a service; none where the
+    /// registry makes no routes.
     pub(super) fn list_of(&self, registry: &str) -> Option<ServiceKey> {
         self.templates.get(registry).map(RouteTemplate::list_of)
     }
@@ -132,8 +133,8 @@ impl AutoRoutes {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Waits until each registry was heard, at most for `limit`, so that a start does not answer 404 for as long as
-    /// registries take.
+    /// Waits until each registry was heard, at most for `limit`, so that a start does not answer 404 for as
+    /// long as registries take.
     pub fn settle(&self, limit: Duration) {
         let deadline = Instant::now() + limit;
         let mut listings = self.listings.lock();
@@ -145,8 +146,8 @@ impl AutoRoutes {
         }
     }
 
-    /// The routes of the services that are listed now, each with its text. Of services with the same path the first has
-    /// it.
+    /// The routes of the services that are listed now, each with its text. Of services with the same path the
+    /// first has it.
     pub fn make(&self) -> Vec<(ObjectKey, Arc<str>)> {
         let listings = self.listings.lock();
         let mut made = Made::default();
@@ -253,8 +254,8 @@ impl std::fmt::Debug for AutoRoutes {
 
 /// The field of a registry's block.
 pub(super) const FIELD: &str = "auto_routes";
-/// Routes for the services of one registry; services beyond, by their names, have none. Each costs some kilobytes in every
-/// generation, and a registry with more services rather needs `include`.
+/// Routes for the services of one registry; services beyond, by their names, have none. Each costs some
+/// kilobytes in every generation, and a registry with more services rather needs `include`.
 const ROUTES_MAX: usize = 2000;
 /// Services without a route that a view names for one registry.
 const LEFT_OUT_SHOWN_MAX: usize = 100;

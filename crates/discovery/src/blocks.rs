@@ -1,5 +1,5 @@
-//! Fields that the blocks of several registries share, with APISIX's names and defaults, and the HTTP client that they
-//! describe.
+//! Fields that the blocks of several registries share, with APISIX's names and defaults, and the HTTP client
+//! that they describe.
 
 use std::time::Duration;
 

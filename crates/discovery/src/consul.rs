@@ -1,9 +1,10 @@
 //! Consul: the passing instances of each followed service, by its health endpoint with blocking queries.
 //!
-//! `service_name` is the name in Consul. `discovery_args` may have `datacenter`, `tag` and, in Consul Enterprise,
-//! `namespace_id` and `partition`. The weight of an instance is `Weights.Passing` of its registration where that is not 1,
-//! otherwise the block's `weight`. Metadata is the registration's `Meta`. A service that is registered without a passing
-//! instance has no nodes; a service that is not registered has `default_service`, if there is one.
+//! `service_name` is the name in Consul. `discovery_args` may have `datacenter`, `tag` and, in Consul
+//! Enterprise, `namespace_id` and `partition`. The weight of an instance is `Weights.Passing` of its
+//! registration where that is not 1, otherwise the block's `weight`. Metadata is the registration's `Meta`. A
+//! service that is registered without a passing instance has no nodes; a service that is not registered has
+//! `default_service`, if there is one.
 
 mod answer;
 mod list;
@@ -21,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::each::each_wanted;
-use super::http::{RegistryRequest, HttpClient, HttpSettings, TlsSettings};
+use super::http::{HttpClient, HttpSettings, RegistryRequest, TlsSettings};
 use super::limits::{RegistryLimits, WEIGHT_MAX};
 use super::parts::encoded;
 use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
@@ -187,8 +188,8 @@ impl Agent {
         Some(ServiceInstance { host, port, weight: self.block.weight, ..ServiceInstance::default() })
     }
 
-    /// The body of the next answer for `target`, which has a query already: at once for a new position, otherwise when
-    /// something has changed or the wait is over. A body for status 404 is none.
+    /// The body of the next answer for `target`, which has a query already: at once for a new position,
+    /// otherwise when something has changed or the wait is over. A body for status 404 is none.
     ///
     /// # Errors
     /// No usable answer; the position begins anew.
@@ -333,12 +334,13 @@ fn parameters(key: &ServiceKey) -> String {
 }
 
 const TOKEN: HeaderName = HeaderName::from_static("x-consul-token");
-/// Blocking queries at the same time, each on a connection of its own; Consul's own default limit is 200 connections for
-/// each client address. Services beyond are asked for every `fetch_interval`.
+/// Blocking queries at the same time, each on a connection of its own; Consul's own default limit is 200
+/// connections for each client address. Services beyond are asked for every `fetch_interval`.
 const WATCHES_MAX: usize = 150;
 /// A blocking query that returns earlier without a change did not block.
 const QUICK: Duration = Duration::from_millis(100);
-/// Shortest pause between two blocking queries, so that a service that changes all the time does not fill the agent's log.
+/// Shortest pause between two blocking queries, so that a service that changes all the time does not fill the
+/// agent's log.
 const LEAST_PAUSE: Duration = Duration::from_millis(10);
 /// Longest pause after failures.
 const FAILURE_PAUSE_MAX: Duration = Duration::from_secs(30);

@@ -1,8 +1,8 @@
-//! Consul's key-value store: keys `PREFIX/SERVICE/HOST:PORT` with JSON values, `{"weight": 1}`, watched with one blocking
-//! query. `{"check_status": false}` takes an instance out.
+//! Consul's key-value store: keys `PREFIX/SERVICE/HOST:PORT` with JSON values, `{"weight": 1}`, watched with
+//! one blocking query. `{"check_status": false}` takes an instance out.
 //!
-//! `service_name` is `SERVICE`, or as in APISIX `http://AGENT/v1/kv/PREFIX/SERVICE/` with an agent of the block. Other fields
-//! of the value become metadata.
+//! `service_name` is `SERVICE`, or as in APISIX `http://AGENT/v1/kv/PREFIX/SERVICE/` with an agent of the
+//! block. Other fields of the value become metadata.
 
 use std::collections::BTreeMap;
 use std::future::Future;

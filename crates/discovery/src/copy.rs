@@ -1,6 +1,6 @@
-//! Copies of the last good answers: in memory for services that are not followed at the moment, and on disk, a file for
-//! each registry, written as a whole and renamed into place. They serve while a registry cannot be asked after a restart.
-//! It does not know the registries.
+//! Copies of the last good answers: in memory for services that are not followed at the moment, and on disk,
+//! a file for each registry, written as a whole and renamed into place. They serve while a registry cannot be
+//! asked after a restart. It does not know the registries.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::auto_routes::Names;
 use super::limits::{RegistryLimits, usable};
-use super::table::{ServiceOutcome, RegistryState, DiscoveryShared};
+use super::table::{DiscoveryShared, RegistryState, ServiceOutcome};
 
 /// The content of a file.
 #[derive(Default, Serialize, Deserialize)]
@@ -70,7 +70,12 @@ impl ServiceCopies {
     }
 
     /// Keeps the instances of a service. Beyond the limits of a registry the first services make room.
-    pub(super) fn insert(&mut self, key: ServiceKey, instances: Arc<[ServiceInstance]>, limits: &RegistryLimits) {
+    pub(super) fn insert(
+        &mut self,
+        key: ServiceKey,
+        instances: Arc<[ServiceInstance]>,
+        limits: &RegistryLimits,
+    ) {
         self.remove(&key);
         while self.services.len() >= limits.services
             || self.count + instances.len() > limits.registry_instances
@@ -114,10 +119,11 @@ impl DiscoveryShared {
         }
     }
 
-    /// Writes the copies that have changed; it waits for another call that writes. A file that cannot be written is reported,
-    /// and written with the next change or at the next stop.
+    /// Writes the copies that have changed; it waits for another call that writes. A file that cannot be
+    /// written is reported, and written with the next change or at the next stop.
     pub(super) fn save_copies(&self) {
-        // Over the whole function, so that a stop does not end before a copy that another thread writes is on disk.
+        // Over the whole function, so that a stop does not end before a copy that another thread writes is on
+        // disk.
         let _saving = self.saving.lock();
         let changed: Vec<(&'static str, RegistryCopy)> = {
             let mut table = self.table.lock();
@@ -190,7 +196,8 @@ fn load(path: &Path, registry: &str, policy: &OutboundPolicy) -> Result<Option<L
 fn copy_of(state: &RegistryState) -> RegistryCopy {
     let now = stdx::clock::unix_time();
     let answered = state.services.iter().filter(|(_, service)| {
-        matches!(service.outcome, ServiceOutcome::Known | ServiceOutcome::Copied) && !service.instances.is_empty()
+        matches!(service.outcome, ServiceOutcome::Known | ServiceOutcome::Copied)
+            && !service.instances.is_empty()
     });
     let service = |key: &ServiceKey, instances: &[ServiceInstance]| CopiedService {
         service: key.service.clone(),

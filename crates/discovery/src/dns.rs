@@ -26,7 +26,7 @@ use tokio::sync::Semaphore;
 
 use super::each::each_wanted;
 use super::{BuildContext, Registry, RegistryKind, Services};
-use records::{DnsLookup, LastDnsRecords, DnsRules};
+use records::{DnsLookup, DnsRules, LastDnsRecords};
 
 pub(super) const KIND: RegistryKind = RegistryKind { name: "dns", has_ports_by_scheme: false, schema, build };
 

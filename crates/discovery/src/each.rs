@@ -16,8 +16,9 @@ struct ServiceTask {
     oldest: u64,
 }
 
-/// Runs `start` for each service as long as it is followed. A service that was followed again is started again, because its
-/// task may wait for a change of an answer that is no longer in force. A panic of one task is passed on.
+/// Runs `start` for each service as long as it is followed. A service that was followed again is started
+/// again, because its task may wait for a change of an answer that is no longer in force. A panic of one task
+/// is passed on.
 pub(super) async fn each_wanted<Work>(services: &Services, start: impl Fn(ServiceKey) -> Work)
 where
     Work: Future<Output = ()> + Send + 'static,

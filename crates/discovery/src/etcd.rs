@@ -1,6 +1,6 @@
-//! etcd with one key for each instance: `PREFIX/SERVICE/ID`. A value is `HOST:PORT`, or a JSON object with `host` (or `ip`,
-//! `address`) and `port`, with `Addr` as gRPC's naming writes it, or with `endpoints` as Kratos writes them; `weight`,
-//! `status`, `enabled` and `metadata` are read too.
+//! etcd with one key for each instance: `PREFIX/SERVICE/ID`. A value is `HOST:PORT`, or a JSON object with
+//! `host` (or `ip`, `address`) and `port`, with `Addr` as gRPC's naming writes it, or with `endpoints` as
+//! Kratos writes them; `weight`, `status`, `enabled` and `metadata` are read too.
 //!
 //! ```yaml
 //! discovery:
@@ -9,9 +9,10 @@
 //!     prefix: /services
 //! ```
 //!
-//! An upstream names the service: `{"type": "roundrobin", "discovery_type": "etcd", "service_name": "orders"}`. A watch
-//! reports each change at once; a key with a lease is gone when its lease ends. The members may be others than those of
-//! the configuration (`deployment.etcd`).
+//! An upstream names the service:
+//! `{"type": "roundrobin", "discovery_type": "etcd", "service_name": "orders"}`. A watch reports each change
+//! at once; a key with a lease is gone when its lease ends. The members may be others than those of the
+//! configuration (`deployment.etcd`).
 
 mod value;
 
@@ -29,7 +30,7 @@ use serde_json::{Value, json};
 use super::http::TlsSettings;
 use super::limits::WEIGHT_MAX;
 use super::parts::{Collected, MAX_VALUE_BYTES};
-use super::publish::{ServiceLookup, RegistryBackoff, is_secure, publish};
+use super::publish::{RegistryBackoff, ServiceLookup, is_secure, publish};
 use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
 
 /// The registry `etcd`.
@@ -112,7 +113,8 @@ fn schema() -> Value {
 }
 
 fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, String> {
-    let block: EtcdRegistryBlock = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
+    let block: EtcdRegistryBlock =
+        serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
     let weight = block.weight;
     Ok(Box::new(EtcdRegistry { config: config(block, context), weight }))
 }
@@ -223,8 +225,8 @@ struct EtcdCatalog {
 }
 
 impl EtcdCatalog {
-    /// Takes a key and its value; none: the key is gone. Gives the service. Keys without a service and an id, and keys that
-    /// are no text, are ignored.
+    /// Takes a key and its value; none: the key is gone. Gives the service. Keys without a service and an id,
+    /// and keys that are no text, are ignored.
     fn change(&mut self, prefix: &[u8], key: &[u8], value: Option<Vec<u8>>) -> Option<String> {
         let rest = key.strip_prefix(prefix)?;
         let slash = rest.iter().rposition(|byte| *byte == b'/').filter(|slash| *slash > 0)?;

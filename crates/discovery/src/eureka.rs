@@ -8,10 +8,11 @@
 //!     fetch_interval: 30
 //! ```
 //!
-//! An upstream names the application: `{"type": "roundrobin", "discovery_type": "eureka", "service_name": "ORDERS"}`; the
-//! case does not matter. Only instances with the status UP get traffic, those that are STARTING too with
-//! `starting: true`. The scheme of the upstream chooses between `port` and `securePort`. The metadata `weight` of an
-//! instance is its weight. With `zone`, instances of that zone serve as long as there are some. Eureka does not push: a
+//! An upstream names the application:
+//! `{"type": "roundrobin", "discovery_type": "eureka", "service_name": "ORDERS"}`; the case does not matter.
+//! Only instances with the status UP get traffic, those that are STARTING too with `starting: true`. The
+//! scheme of the upstream chooses between `port` and `securePort`. The metadata `weight` of an instance is
+//! its weight. With `zone`, instances of that zone serve as long as there are some. Eureka does not push: a
 //! change is seen after `fetch_interval` seconds at most.
 
 mod answer;
@@ -29,8 +30,8 @@ use tokio::time::{Instant, sleep_until};
 
 use self::catalog::{EurekaCatalog, EurekaRules};
 use super::blocks::{self, RegistryTimeouts};
-use super::http::{RegistryRequest, HttpClient, TlsSettings};
-use super::publish::{ServiceLookup, RegistryBackoff, is_secure, publish};
+use super::http::{HttpClient, RegistryRequest, TlsSettings};
+use super::publish::{RegistryBackoff, ServiceLookup, is_secure, publish};
 use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
 
 pub(super) use register::REGISTRAR;
@@ -152,7 +153,10 @@ impl Registry for Eureka {
 
 impl Eureka {
     /// Brings the catalog up to date. Gives the applications that have changed; none: all of them may have.
-    async fn refresh(&self, catalog: &mut Option<EurekaCatalog>) -> Result<Option<HashSet<Box<str>>>, String> {
+    async fn refresh(
+        &self,
+        catalog: &mut Option<EurekaCatalog>,
+    ) -> Result<Option<HashSet<Box<str>>>, String> {
         if let Some(known) = catalog.as_mut().filter(|_| self.with_delta) {
             match self.fetch("apps/delta").await.and_then(|changes| known.apply(changes)) {
                 Ok(touched) => return Ok(Some(touched)),
@@ -167,14 +171,21 @@ impl Eureka {
     }
 
     async fn fetch(&self, path: &str) -> Result<answer::Applications, String> {
-        let call = RegistryRequest::get(format!("{}{path}", self.prefix)).with(http::header::ACCEPT, "application/json");
+        let call = RegistryRequest::get(format!("{}{path}", self.prefix))
+            .with(http::header::ACCEPT, "application/json");
         let reply = self.client.call(&call).await?;
         answer::applications(reply.ok()?)
     }
 
-    /// Passes on the services that have changed or have no outcome, for example because they were followed during the fetch;
-    /// then waits for the next fetch. Services that are followed meanwhile get their answer at once.
-    async fn wait(&self, services: &Services, catalog: Option<&EurekaCatalog>, touched: Option<HashSet<Box<str>>>) {
+    /// Passes on the services that have changed or have no outcome, for example because they were followed
+    /// during the fetch; then waits for the next fetch. Services that are followed meanwhile get their answer
+    /// at once.
+    async fn wait(
+        &self,
+        services: &Services,
+        catalog: Option<&EurekaCatalog>,
+        touched: Option<HashSet<Box<str>>>,
+    ) {
         let Some(catalog) = catalog else { return };
         let unanswered = services.unanswered();
         let is_concerned = |key: &&ServiceKey| {

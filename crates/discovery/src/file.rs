@@ -1,10 +1,10 @@
-//! Files of targets in Prometheus's `file_sd` format, JSON or YAML: `[{targets: ["host:port"], labels: {…}}]`, read again when
-//! they change.
+//! Files of targets in Prometheus's `file_sd` format, JSON or YAML:
+//! `[{targets: ["host:port"], labels: {…}}]`, read again when they change.
 //!
-//! `service_name` is the label `service` of a group where it has one, otherwise the file's name without its ending. The labels
-//! `__weight__` and `__priority__` are weight and priority of the group's targets; all other labels become metadata. A file
-//! that is faulty keeps its last good targets, and so does a missing file that the block names itself; a file that is removed
-//! from a folder takes its targets with it.
+//! `service_name` is the label `service` of a group where it has one, otherwise the file's name without its
+//! ending. The labels `__weight__` and `__priority__` are weight and priority of the group's targets; all
+//! other labels become metadata. A file that is faulty keeps its last good targets, and so does a missing
+//! file that the block names itself; a file that is removed from a folder takes its targets with it.
 
 mod groups;
 
@@ -144,7 +144,8 @@ impl Targets {
             }
         }
         paths.truncate(FILES_MAX);
-        // A folder that cannot be read keeps its files, so that a failed mount does not take all targets away.
+        // A folder that cannot be read keeps its files, so that a failed mount does not take all targets
+        // away.
         if looked.faults.is_empty() {
             let before = self.files.len();
             self.files.retain(|path, _| paths.contains(path));

@@ -1,4 +1,5 @@
-//! A followed service for tests of registries: started against a stand-in or a real server, with its nodes as text.
+//! A followed service for tests of registries: started against a stand-in or a real server, with its nodes as
+//! text.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use serde_json::{Map, Value};
 use testkit::wait_until;
 
 use super::parts::shown;
-use super::{ServiceDiscovery, DiscoveryConfig};
+use super::{DiscoveryConfig, ServiceDiscovery};
 
 /// A followed service of a running registry.
 pub(super) struct Followed {

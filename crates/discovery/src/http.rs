@@ -1,5 +1,6 @@
-//! The HTTP client that all registries share: HTTP/1.1 with connections that are kept, TLS, several servers that are asked
-//! in turn, a deadline for each server that a call is sent to, and limits on answers. It knows no registry.
+//! The HTTP client that all registries share: HTTP/1.1 with connections that are kept, TLS, several servers
+//! that are asked in turn, a deadline for each server that a call is sent to, and limits on answers. It knows
+//! no registry.
 
 mod connection;
 mod lines;
@@ -24,13 +25,13 @@ pub(crate) use tls::TlsSettings;
 /// How the servers of a registry are reached.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpSettings {
-    /// `http://HOST:PORT` or `https://HOST:PORT`, each with a path in front of the targets if it has one, and with
-    /// `USER:PASSWORD@` for basic authentication. Servers are asked in this order until one answers.
+    /// `http://HOST:PORT` or `https://HOST:PORT`, each with a path in front of the targets if it has one, and
+    /// with `USER:PASSWORD@` for basic authentication. Servers are asked in this order until one answers.
     pub(crate) servers: Vec<String>,
     /// For connecting, with TLS.
     pub(crate) connect_timeout: Duration,
-    /// For connecting, sending and the whole answer at each server that is asked, unless the call has its own. A call that is
-    /// sent to several servers in turn may last as many times longer.
+    /// For connecting, sending and the whole answer at each server that is asked, unless the call has its
+    /// own. A call that is sent to several servers in turn may last as many times longer.
     pub(crate) timeout: Duration,
     pub(crate) tls: TlsSettings,
     /// Addresses that are not connected to.
@@ -177,15 +178,17 @@ impl HttpClient {
         if settings.servers.is_empty() {
             return Err("there is no server to ask".to_owned());
         }
-        let servers = settings.servers.iter().map(|url| RegistryServer::parse(url)).collect::<Result<_, _>>()?;
+        let servers =
+            settings.servers.iter().map(|url| RegistryServer::parse(url)).collect::<Result<_, _>>()?;
         Ok(HttpClient { inner: Arc::new(Inner { servers, current: AtomicUsize::new(0), settings }) })
     }
 
-    /// Sends the call to the servers in turn until one answers with a status below 500, beginning with the one that answered
-    /// last. A call may reach more than one server: it must do no harm when it is repeated.
+    /// Sends the call to the servers in turn until one answers with a status below 500, beginning with the
+    /// one that answered last. A call may reach more than one server: it must do no harm when it is repeated.
     ///
     /// # Errors
-    /// The reasons of all servers. The answer of the last server is returned if it has the status 500 or above.
+    /// The reasons of all servers. The answer of the last server is returned if it has the status 500 or
+    /// above.
     pub(crate) async fn call(&self, call: &RegistryRequest) -> Result<RegistryResponse, String> {
         let mut failures = Vec::new();
         let count = self.inner.servers.len();
@@ -206,8 +209,8 @@ impl HttpClient {
         Err(failures.join("; "))
     }
 
-    /// Sends the call to every server at the same time. One result each, in the order of the answers; its error is the server's
-    /// name and the reason.
+    /// Sends the call to every server at the same time. One result each, in the order of the answers; its
+    /// error is the server's name and the reason.
     pub(crate) async fn call_each(&self, call: &RegistryRequest) -> Vec<Result<RegistryResponse, String>> {
         let mut calls = JoinSet::new();
         for index in 0..self.inner.servers.len() {
@@ -225,7 +228,11 @@ impl HttpClient {
     ///
     /// # Errors
     /// The server's name and the reason.
-    pub(crate) async fn call_at(&self, index: usize, call: &RegistryRequest) -> Result<RegistryResponse, String> {
+    pub(crate) async fn call_at(
+        &self,
+        index: usize,
+        call: &RegistryRequest,
+    ) -> Result<RegistryResponse, String> {
         let server = &self.inner.servers[index % self.inner.servers.len()];
         let settings = &self.inner.settings;
         let timeout = call.timeout.unwrap_or(settings.timeout);
@@ -238,7 +245,11 @@ impl HttpClient {
                 format!("the answer broke off, or is longer than {limit} bytes: {error}")
             })?;
             server.connections.keep(sender);
-            Ok(RegistryResponse { status: head.status.as_u16(), headers: head.headers, body: body.to_bytes() })
+            Ok(RegistryResponse {
+                status: head.status.as_u16(),
+                headers: head.headers,
+                body: body.to_bytes(),
+            })
         };
         let answer = match tokio::time::timeout(timeout, answer).await {
             Ok(answer) => answer,
@@ -250,8 +261,8 @@ impl HttpClient {
         answer.map_err(|reason: String| format!("{}: {reason}", server.name))
     }
 
-    /// Sends the call to the servers in turn until one answers, and returns the lines of its body as they arrive. The timeout
-    /// of the settings holds for the head of each server's answer.
+    /// Sends the call to the servers in turn until one answers, and returns the lines of its body as they
+    /// arrive. The timeout of the settings holds for the head of each server's answer.
     ///
     /// # Errors
     /// The reasons of all servers.

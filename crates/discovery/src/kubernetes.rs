@@ -1,21 +1,25 @@
-//! Kubernetes, with the fields of APISIX: the endpoint slices of one cluster or of several, by list and watch.
+//! Kubernetes, with the fields of APISIX: the endpoint slices of one cluster or of several, by list and
+//! watch.
 //!
 //! ```yaml
 //! discovery:
 //!   kubernetes: {}
 //! ```
 //!
-//! In a pod the empty block suffices: host and port come from `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT`, the
-//! token from the file of the service account, which is read again for each request, and the authority from the same folder.
-//! An upstream names the service as `NAMESPACE/NAME:PORT`, with the name or the number of a port:
-//! `{"type": "roundrobin", "discovery_type": "kubernetes", "service_name": "shop/orders:http"}`. A list of clusters puts its
-//! `id` in front of each name: `ID/NAMESPACE/NAME:PORT`. A change is in force at once. Addresses get traffic while they are
-//! ready; if none is, those that are being stopped and still answer. Of a dual-stack service the family is used that
-//! the setting `dns_order` prefers and that has a route. The service account needs the rights list and watch on
-//! `endpointslices` (on `endpoints` with `watch_endpoint_slices: false`).
+//! In a pod the empty block suffices: host and port come from `KUBERNETES_SERVICE_HOST` and
+//! `KUBERNETES_SERVICE_PORT`, the token from the file of the service account, which is read again for each
+//! request, and the authority from the same folder. An upstream names the service as `NAMESPACE/NAME:PORT`,
+//! with the name or the number of a port:
+//! `{"type": "roundrobin", "discovery_type": "kubernetes", "service_name": "shop/orders:http"}`. A list of
+//! clusters puts its `id` in front of each name: `ID/NAMESPACE/NAME:PORT`. A change is in force at once.
+//! Addresses get traffic while they are ready; if none is, those that are being stopped and still answer. Of
+//! a dual-stack service the family is used that the setting `dns_order` prefers and that has a route. The
+//! service account needs the rights list and watch on `endpointslices` (on `endpoints` with
+//! `watch_endpoint_slices: false`).
 //!
-//! Two defaults differ from APISIX: the server's certificate is verified (`client.ssl_verify`, `service.ca`), because the
-//! token is sent to it; and EndpointSlices are watched (`watch_endpoint_slices`), because Kubernetes deprecates Endpoints.
+//! Two defaults differ from APISIX: the server's certificate is verified (`client.ssl_verify`, `service.ca`),
+//! because the token is sent to it; and EndpointSlices are watched (`watch_endpoint_slices`), because
+//! Kubernetes deprecates Endpoints.
 
 mod catalog;
 mod config;

@@ -135,8 +135,8 @@ impl ServiceDiscovery {
         let auto_routes = AutoRoutes::new(kinds.iter().map(|(kind, block)| (kind.name, block.clone())))
             .map_err(|reason| io::Error::new(io::ErrorKind::InvalidInput, reason))?;
         let blocks = kinds.iter().map(|(kind, block)| (kind.name, show::masked(block.clone())));
-        let shared =
-            DiscoveryShared::new(blocks, config.directory, config.policy.clone()).with_auto_routes(auto_routes);
+        let shared = DiscoveryShared::new(blocks, config.directory, config.policy.clone())
+            .with_auto_routes(auto_routes);
         let shared = Arc::new(shared);
         shared.load_copies();
         let context = BuildContext { policy: config.policy, addresses: config.addresses };

@@ -33,7 +33,8 @@ impl Default for RegistryLimits {
 
 /// Bytes of a host; the longest name of DNS (RFC 1035).
 const HOST_MAX_BYTES: usize = 253;
-/// The largest weight, which is Nacos's limit of 10,000 in hundredths; sums over a service stay far from overflow.
+/// The largest weight, which is Nacos's limit of 10,000 in hundredths; sums over a service stay far from
+/// overflow.
 pub(super) const WEIGHT_MAX: u32 = 1_000_000;
 /// Entries of an instance's metadata.
 pub(super) const METADATA_MAX: usize = 64;
@@ -46,7 +47,8 @@ const SHOWN_MAX_CHARS: usize = 200;
 /// Characters of a failure that are kept; a registry may put its whole answer into one.
 pub(super) const REASON_MAX_CHARS: usize = 400;
 
-/// The usable ones of `instances`, ordered by [`order`], each address once; and the reason of the first that is left out.
+/// The usable ones of `instances`, ordered by [`order`], each address once; and the reason of the first that
+/// is left out.
 ///
 /// # Errors
 /// There are too many, or none of them is usable.
@@ -89,8 +91,8 @@ pub(super) fn usable(
     Ok((kept, reason.map(|reason| format!("{left_out} of {found} instances are left out: {reason}"))))
 }
 
-/// The order of a service's instances: by address, and instances of one address by everything else, so that the order of a
-/// registry's answer changes nothing.
+/// The order of a service's instances: by address, and instances of one address by everything else, so that
+/// the order of a registry's answer changes nothing.
 pub(super) fn order(a: &ServiceInstance, b: &ServiceInstance) -> Ordering {
     let ServiceInstance { host, port, weight, priority, metadata } = a;
     (host, port, weight, priority, metadata).cmp(&(&b.host, &b.port, &b.weight, &b.priority, &b.metadata))

@@ -1,5 +1,5 @@
-//! Nacos, with the fields of APISIX. Servers of version 1 and 2 are asked by their first HTTP API, servers that have
-//! removed it by the API of version 3.
+//! Nacos, with the fields of APISIX. Servers of version 1 and 2 are asked by their first HTTP API, servers
+//! that have removed it by the API of version 3.
 //!
 //! ```yaml
 //! discovery:
@@ -9,11 +9,11 @@
 //! ```
 //!
 //! An upstream names the service, and where it is not in `public` and `DEFAULT_GROUP`, its place:
-//! `{"type": "roundrobin", "discovery_type": "nacos", "service_name": "orders",
-//! "discovery_args": {"namespace_id": "prod", "group_name": "shop"}}`. User and password of the URL get a token, which is
-//! renewed before it expires; `access_key` and `secret_key` sign each call instead. Weights of Nacos are used: one with a
-//! fraction turns all weights of its service into hundredths. Instances that are unhealthy or not enabled get no traffic.
-//! A new service is asked for at once. Servers of version 2 and later report changes over gRPC (`push`, at the port of HTTP
+//! `{"type": "roundrobin", "discovery_type": "nacos", "service_name": "orders", "discovery_args": {"namespace_id": "prod", "group_name": "shop"}}`.
+//! User and password of the URL get a token, which is renewed before it expires; `access_key` and
+//! `secret_key` sign each call instead. Weights of Nacos are used: one with a fraction turns all weights of
+//! its service into hundredths. Instances that are unhealthy or not enabled get no traffic. A new service is
+//! asked for at once. Servers of version 2 and later report changes over gRPC (`push`, at the port of HTTP
 //! plus `grpc_port_offset`); without that a change is seen after `fetch_interval` seconds.
 
 mod answer;

@@ -1,5 +1,5 @@
-//! Parts of answers that all registries share: hosts, ports and weights that are checked, lists that survive a faulty
-//! element, and text in queries. It does not know the registries.
+//! Parts of answers that all registries share: hosts, ports and weights that are checked, lists that survive
+//! a faulty element, and text in queries. It does not know the registries.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -46,8 +46,8 @@ pub(super) fn read_message<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<
     jsonx::read(text, ANSWER_BOUNDS.with_values(ELEMENT_VALUES_MAX))
 }
 
-/// A list with the reason of each element that cannot be read. A single object stands for a list of one (Eureka writes
-/// such lists), null for an empty one.
+/// A list with the reason of each element that cannot be read. A single object stands for a list of one
+/// (Eureka writes such lists), null for an empty one.
 #[derive(Debug)]
 pub(super) struct Loose<T>(pub(super) Vec<Result<T, String>>);
 
@@ -124,7 +124,8 @@ impl Collected {
         }
     }
 
-    /// The instances, in an order that does not depend on the registry's, with the reason of entries that were left out.
+    /// The instances, in an order that does not depend on the registry's, with the reason of entries that
+    /// were left out.
     ///
     /// # Errors
     /// Every entry is faulty: such an answer must not empty the service.
@@ -155,8 +156,8 @@ pub(super) fn host(text: &str) -> Result<Box<str>, String> {
     }
 }
 
-/// A list that fails as a whole for one faulty element; a single object and null are read as in [`Loose`]. Elements are read
-/// without a copy in between, because each of them may hold a whole registry.
+/// A list that fails as a whole for one faulty element; a single object and null are read as in [`Loose`].
+/// Elements are read without a copy in between, because each of them may hold a whole registry.
 #[derive(Debug)]
 pub(super) struct Direct<T>(pub(super) Vec<T>);
 
@@ -227,8 +228,8 @@ pub(super) fn weight(value: Option<&Value>, default: u32) -> Result<u32, String>
         .ok_or_else(|| format!("its weight is no number from 0 to {WEIGHT_MAX}"))
 }
 
-/// Metadata from an object; values that are neither texts, numbers nor booleans, and everything beyond the limits, are
-/// left out, because filters cannot name them.
+/// Metadata from an object; values that are neither texts, numbers nor booleans, and everything beyond the
+/// limits, are left out, because filters cannot name them.
 pub(super) fn metadata(value: Option<&Value>) -> InstanceMetadata {
     let Some(Value::Object(fields)) = value else { return InstanceMetadata::new() };
     let fields = fields.iter().filter_map(|(name, value)| {
@@ -261,7 +262,8 @@ const MAX_NAMES: usize = 1_000_000;
 const MAX_ELEMENTS: usize = 200_000;
 /// Faulty elements of a list that are counted.
 const MAX_REASONS: usize = 1_000;
-/// Bytes of the value of a key, or of the data of a node: an instance with 64 entries of metadata. Longer ones are cut.
+/// Bytes of the value of a key, or of the data of a node: an instance with 64 entries of metadata. Longer
+/// ones are cut.
 pub(super) const MAX_VALUE_BYTES: usize = 64 << 10;
 
 /// The instances in one line each, for tests.

@@ -1,5 +1,5 @@
-//! Registries that are asked for one service at a time: each followed service again after an interval, a new one at once, a
-//! bounded number at the same time. It does not know the registries.
+//! Registries that are asked for one service at a time: each followed service again after an interval, a new
+//! one at once, a bounded number at the same time. It does not know the registries.
 
 mod round;
 mod schedule;
@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use self::round::round;
 use self::schedule::PollSchedule;
 use super::Services;
-use super::publish::{ServiceLookup, RegistryBackoff};
+use super::publish::{RegistryBackoff, ServiceLookup};
 
 /// A call that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +52,8 @@ impl From<PollFailure> for String {
 /// The result of one call.
 pub(super) type PollResult = Result<PollAnswer, PollFailure>;
 
-/// The ends that a push connection uses: it follows the wanted services, and names those that are to be asked for now.
+/// The ends that a push connection uses: it follows the wanted services, and names those that are to be asked
+/// for now.
 pub(super) struct Pushed {
     pub(super) wanted: watch::Sender<Vec<ServiceKey>>,
     pub(super) changed: mpsc::Receiver<ServiceKey>,

@@ -1,9 +1,9 @@
-//! Passes the state of a service on to the upstreams that follow it: the filter by metadata, and the reason of instances
-//! that are left out. It also holds the pause between attempts. It does not know the registries.
+//! Passes the state of a service on to the upstreams that follow it: the filter by metadata, and the reason
+//! of instances that are left out. It also holds the pause between attempts. It does not know the registries.
 
 use std::time::{Duration, Instant};
 
-use model::discovery::{ServiceInstance, SCHEME_ARGUMENT, ServiceKey};
+use model::discovery::{SCHEME_ARGUMENT, ServiceInstance, ServiceKey};
 use serde_json::Value;
 
 use super::Services;
@@ -40,9 +40,14 @@ struct MetadataFilter(Vec<(String, String)>);
 
 impl MetadataFilter {
     /// The matching instances. If there are none among some, the reason says so.
-    fn apply(&self, all: Vec<ServiceInstance>, reason: Option<String>) -> (Vec<ServiceInstance>, Option<String>) {
+    fn apply(
+        &self,
+        all: Vec<ServiceInstance>,
+        reason: Option<String>,
+    ) -> (Vec<ServiceInstance>, Option<String>) {
         let count = all.len();
-        let matching: Vec<ServiceInstance> = all.into_iter().filter(|instance| self.matches(instance)).collect();
+        let matching: Vec<ServiceInstance> =
+            all.into_iter().filter(|instance| self.matches(instance)).collect();
         if count == 0 || !matching.is_empty() {
             return (matching, reason);
         }
@@ -82,8 +87,8 @@ pub(super) fn is_grpc(key: &ServiceKey) -> bool {
     key.args.get(SCHEME_ARGUMENT).is_some_and(|scheme| matches!(&**scheme, "grpc" | "grpcs"))
 }
 
-/// The pause before the next attempt: doubled with each failure in a row, so that a registry that is down is not asked
-/// without end.
+/// The pause before the next attempt: doubled with each failure in a row, so that a registry that is down is
+/// not asked without end.
 #[derive(Debug)]
 pub(super) struct RegistryBackoff(Duration);
 
@@ -106,8 +111,9 @@ impl RegistryBackoff {
         now
     }
 
-    /// Begins again with the shortest pause if the attempt that began at `started` has lasted for some seconds. After a shorter
-    /// one the pause grows, even if its first answer was good, because such attempts would follow each other quickly.
+    /// Begins again with the shortest pause if the attempt that began at `started` has lasted for some
+    /// seconds. After a shorter one the pause grows, even if its first answer was good, because such attempts
+    /// would follow each other quickly.
     pub(super) fn reset_after(&mut self, started: Instant) {
         if started.elapsed() > LASTING {
             self.reset();
@@ -158,7 +164,8 @@ mod tests {
     #[test]
     fn filter_without_a_match_gives_the_reason() {
         let filter = filter(&key(r#"{"zone":"a"}"#)).unwrap().unwrap();
-        let (none, reason) = filter.apply(vec![ServiceInstance::default()], Some("a port is left out".to_owned()));
+        let (none, reason) =
+            filter.apply(vec![ServiceInstance::default()], Some("a port is left out".to_owned()));
         assert!(none.is_empty());
         let expected = "none of its 1 instances has the metadata of discovery_args; a port is left out";
         assert_eq!(reason.as_deref(), Some(expected));

@@ -1,7 +1,8 @@
-//! Registration of this instance in service registries. Each kind of registry is a file beside its discovery and one entry
-//! of `ALL`. One thread registers the instance when it is ready, renews the registration, and registers it again where
-//! the registry has lost it. A registry that is down delays no request: it is asked again later. The connection to a
-//! registry has the fields of its `discovery` block, so that a block here names only what differs.
+//! Registration of this instance in service registries. Each kind of registry is a file beside its discovery
+//! and one entry of `ALL`. One thread registers the instance when it is ready, renews the registration, and
+//! registers it again where the registry has lost it. A registry that is down delays no request: it is asked
+//! again later. The connection to a registry has the fields of its `discovery` block, so that a block here
+//! names only what differs.
 
 mod block;
 mod keep;
@@ -94,8 +95,8 @@ pub struct RegistrationConfig {
     pub policy: OutboundPolicy,
 }
 
-/// The registrations of this instance. Dropping it ends the thread and leaves the instance registered, so that a
-/// successor with the same identity goes on.
+/// The registrations of this instance. Dropping it ends the thread and leaves the instance registered, so
+/// that a successor with the same identity goes on.
 pub struct Registration {
     states: Arc<States>,
     phase: watch::Sender<RegistrationPhase>,
@@ -119,13 +120,15 @@ impl Registration {
             let registrar = (kind.build)(&block, identity, &context)
                 .map_err(|reason| format!("registration.{name}: {reason}"))?;
             states.add(kind.registry.name, shown);
-            waiting.push(keep::KeptRegistration { name: kind.registry.name, registrar: Arc::from(registrar) });
+            waiting
+                .push(keep::KeptRegistration { name: kind.registry.name, registrar: Arc::from(registrar) });
         }
         let (phase, _) = watch::channel(RegistrationPhase::Registered);
         Ok(Registration { states, phase, waiting: Mutex::new(Some(waiting)), thread: Mutex::default() })
     }
 
-    /// Registers the instance as soon as `is_ready` says so, and keeps it registered. A second call does nothing.
+    /// Registers the instance as soon as `is_ready` says so, and keeps it registered. A second call does
+    /// nothing.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -140,8 +143,8 @@ impl Registration {
         Ok(())
     }
 
-    /// Takes the instance out of all registries, and waits for that at most for `WITHDRAW_WITHIN` or until `abandon`.
-    /// True if no registry has the instance any more.
+    /// Takes the instance out of all registries, and waits for that at most for `WITHDRAW_WITHIN` or until
+    /// `abandon`. True if no registry has the instance any more.
     pub fn withdraw(&self, abandon: &dyn Fn() -> bool) -> bool {
         if self.thread.lock().is_none() {
             return true;
@@ -180,8 +183,8 @@ impl std::fmt::Debug for Registration {
     }
 }
 
-/// Longest wait for registries when the instance takes itself out. A registry that does not answer by then removes the
-/// instance when its lease ends; the drain must not wait for that.
+/// Longest wait for registries when the instance takes itself out. A registry that does not answer by then
+/// removes the instance when its lease ends; the drain must not wait for that.
 const WITHDRAW_WITHIN: Duration = Duration::from_secs(5);
 /// Threads for name lookups.
 const MAX_LOOKUPS: usize = 2;

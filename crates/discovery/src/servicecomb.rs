@@ -8,11 +8,12 @@
 //! ```
 //!
 //! An upstream names the microservice, and where they differ from the block, its application and versions:
-//! `{"type": "roundrobin", "discovery_type": "servicecomb", "service_name": "orders",
-//! "discovery_args": {"app_id": "shop", "version": "1.0.0+"}}`; `environment` is a third argument. Only instances with the
-//! status UP, or without a status, and an endpoint `rest://`, `http://` or `https://` get traffic; the scheme of the upstream chooses between endpoints with and
-//! without TLS, and the property `weight` is the weight. Each call names the last revision, so that an answer without a
-//! change is short. A change is seen after `fetch_interval` seconds at most. `user` and `password` get a token.
+//! `{"type": "roundrobin", "discovery_type": "servicecomb", "service_name": "orders", "discovery_args": {"app_id": "shop", "version": "1.0.0+"}}`;
+//! `environment` is a third argument. Only instances with the status UP, or without a status, and an endpoint
+//! `rest://`, `http://` or `https://` get traffic; the scheme of the upstream chooses between endpoints with
+//! and without TLS, and the property `weight` is the weight. Each call names the last revision, so that an
+//! answer without a change is short. A change is seen after `fetch_interval` seconds at most. `user` and
+//! `password` get a token.
 
 mod answer;
 mod asker;
@@ -101,7 +102,8 @@ fn schema() -> Value {
 
 fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, String> {
     let block: ServiceCombBlock = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
-    let client = block.timeout.client(block.host, block.tls, RegistryLimits::default().answer_bytes, context)?;
+    let client =
+        block.timeout.client(block.host, block.tls, RegistryLimits::default().answer_bytes, context)?;
     let place = ServiceCombScope { domain: block.domain, project: block.project, app_id: block.app_id };
     let asker = Arc::new(ServiceCombClient::new(client, place, block.user.zip(block.password), block.weight));
     Ok(Box::new(ServiceComb { asker, interval: Duration::from_secs(block.fetch_interval) }))

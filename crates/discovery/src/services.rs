@@ -1,5 +1,5 @@
-//! The handle that a registry gets: the services that are followed, and the way to pass answers and failures on. It does not
-//! know the registry.
+//! The handle that a registry gets: the services that are followed, and the way to pass answers and failures
+//! on. It does not know the registry.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::auto_routes::Names;
 use super::limits::RegistryLimits;
 use super::publish::RegistryBackoff;
-use super::table::{Answered, ServiceOutcome, ServiceState, DiscoveryShared};
+use super::table::{Answered, DiscoveryShared, ServiceOutcome, ServiceState};
 
 /// The handle of one registry; cheap to clone.
 #[derive(Clone)]
@@ -34,13 +34,15 @@ impl Services {
         self.shared.wanted(self.registry)
     }
 
-    /// The followed services without an outcome of this following, that is neither an answer nor a failure: new ones, and
-    /// those that were followed again. With the number of the oldest follower, which tells one following from the next.
+    /// The followed services without an outcome of this following, that is neither an answer nor a failure:
+    /// new ones, and those that were followed again. With the number of the oldest follower, which tells one
+    /// following from the next.
     pub(super) fn unanswered(&self) -> BTreeMap<ServiceKey, u64> {
         let table = self.shared.table.lock();
         let services = table.get(self.registry).into_iter().flat_map(|state| &state.services);
         let unanswered = services.filter(|(_, service)| {
-            matches!(service.outcome, ServiceOutcome::Pending | ServiceOutcome::Copied) && service.failure.is_none()
+            matches!(service.outcome, ServiceOutcome::Pending | ServiceOutcome::Copied)
+                && service.failure.is_none()
         });
         let oldest = |(key, service): (&ServiceKey, &ServiceState)| {
             Some((key.clone(), service.followers.iter().map(|(number, _)| *number).min()?))
@@ -58,9 +60,14 @@ impl Services {
         self.shared.answer(self.registry, key, Answered::Instances(instances, None), &self.limits);
     }
 
-    /// A good answer for one service, with the reason why other instances of the registry are left out. It is ignored where
-    /// no upstream follows the service.
-    pub(crate) fn answer_with(&self, key: &ServiceKey, instances: Vec<ServiceInstance>, reason: Option<String>) {
+    /// A good answer for one service, with the reason why other instances of the registry are left out. It is
+    /// ignored where no upstream follows the service.
+    pub(crate) fn answer_with(
+        &self,
+        key: &ServiceKey,
+        instances: Vec<ServiceInstance>,
+        reason: Option<String>,
+    ) {
         self.shared.answer(self.registry, key, Answered::Instances(instances, reason), &self.limits);
     }
 
@@ -75,14 +82,14 @@ impl Services {
         self.shared.answer(self.registry, key, Answered::Unknown, &self.limits);
     }
 
-    /// A good answer for all services at once: a service that is not in `all` is unknown to the registry. One faulty service
-    /// keeps its last good instances.
+    /// A good answer for all services at once: a service that is not in `all` is unknown to the registry. One
+    /// faulty service keeps its last good instances.
     pub(crate) fn replace_all(&self, all: BTreeMap<ServiceKey, Vec<ServiceInstance>>) {
         self.shared.replace_all(self.registry, all, &self.limits);
     }
 
-    /// Namespace, group and arguments of the services that the registry is to list, as a key without a service; none where
-    /// no routes are made of them.
+    /// Namespace, group and arguments of the services that the registry is to list, as a key without a
+    /// service; none where no routes are made of them.
     pub(super) fn list_of(&self) -> Option<ServiceKey> {
         self.shared.auto_routes.as_ref()?.list_of(self.registry)
     }
@@ -125,8 +132,8 @@ impl Services {
         self.shared.set_default(self.registry, instance);
     }
 
-    /// The registry, or one service, cannot be asked, or has answered something unusable. The last good answers stay in
-    /// force; it is logged when it begins.
+    /// The registry, or one service, cannot be asked, or has answered something unusable. The last good
+    /// answers stay in force; it is logged when it begins.
     pub(crate) fn failed(&self, key: Option<&ServiceKey>, reason: &str) {
         self.shared.failed(self.registry, key, reason);
     }

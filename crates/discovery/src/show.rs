@@ -8,7 +8,7 @@ use model::discovery::{ServiceInstance, ServiceKey};
 use serde_json::{Map, Value, json};
 use stdx::prometheus_text::{header, sample};
 
-use super::table::{RegistryState, ServiceState, DiscoveryShared, shown_name};
+use super::table::{DiscoveryShared, RegistryState, ServiceState, shown_name};
 
 /// The block of a registry without its secrets.
 pub(super) fn masked(mut block: Value) -> Value {

@@ -1,12 +1,12 @@
-//! The known state of all services: the last good answers, failures, and the followers that are called after each change. It
-//! asks nothing and opens no file but through the copies.
+//! The known state of all services: the last good answers, failures, and the followers that are called after
+//! each change. It asks nothing and opens no file but through the copies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use model::discovery::{ServiceInstance, OnChange, ServiceKey, ServiceNodes};
+use model::discovery::{OnChange, ServiceInstance, ServiceKey, ServiceNodes};
 use model::outbound::OutboundPolicy;
 use parking_lot::{Condvar, Mutex};
 use serde_json::Value;
@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use super::auto_routes::{AutoRoutes, Names};
 use super::copy::ServiceCopies;
-use super::limits::{RegistryLimits, REASON_MAX_CHARS, shortened_to, usable};
+use super::limits::{REASON_MAX_CHARS, RegistryLimits, shortened_to, usable};
 
 /// State that the thread of the registries, the compiler and the control API share.
 pub(super) struct DiscoveryShared {
@@ -204,11 +204,18 @@ impl DiscoveryShared {
             state.wanted_changed.notify_one();
         }
         drop(table);
-        // After the lock, because the function may hold the last reference to something that follows a service itself.
+        // After the lock, because the function may hold the last reference to something that follows a
+        // service itself.
         drop(dropped);
     }
 
-    pub(super) fn answer(&self, registry: &'static str, key: &ServiceKey, answer: Answered, limits: &RegistryLimits) {
+    pub(super) fn answer(
+        &self,
+        registry: &'static str,
+        key: &ServiceKey,
+        answer: Answered,
+        limits: &RegistryLimits,
+    ) {
         let mut table = self.table.lock();
         let Some(state) = table.get_mut(registry) else { return };
         if !state.services.contains_key(key) {
@@ -298,9 +305,9 @@ impl DiscoveryShared {
         }
     }
 
-    /// Waits until no service is pending that began to be followed since the last call, or for as long as `limit`. Services
-    /// of earlier calls are not waited for again, because a silent registry would delay each later change. Returns whether
-    /// all of them have an outcome.
+    /// Waits until no service is pending that began to be followed since the last call, or for as long as
+    /// `limit`. Services of earlier calls are not waited for again, because a silent registry would delay
+    /// each later change. Returns whether all of them have an outcome.
     pub(super) fn settle(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         let mut table = self.table.lock();
@@ -429,7 +436,9 @@ impl RegistryState {
                         reason.unwrap_or_default()
                     )
                 }
-                ServiceOutcome::Unknown => format!("the registry {registry} does not know the service {name}"),
+                ServiceOutcome::Unknown => {
+                    format!("the registry {registry} does not know the service {name}")
+                }
                 ServiceOutcome::Pending => format!("the registry {registry} has not answered for {name} yet"),
             };
             let failed = failure.map(|reason| format!("; it fails: {reason}")).unwrap_or_default();
@@ -440,8 +449,8 @@ impl RegistryState {
     }
 }
 
-/// The name of a service as lists show it: namespace and group before the name and the arguments behind it, where it has
-/// them, so that two services do not have the same name.
+/// The name of a service as lists show it: namespace and group before the name and the arguments behind it,
+/// where it has them, so that two services do not have the same name.
 pub(super) fn shown_name(key: &ServiceKey) -> String {
     let before = [&key.namespace, &key.group].into_iter().filter(|part| !part.is_empty());
     let parts: Vec<&str> = before.map(|part| &**part).chain([&*key.service]).collect();

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use model::discovery::{ServiceInstance, ServiceDirectory, ServiceKey, ServiceNodes};
+use model::discovery::{ServiceDirectory, ServiceInstance, ServiceKey, ServiceNodes};
 use model::outbound::OutboundPolicy;
 use serde_json::{Value, json};
 
 use super::table::DiscoveryShared;
-use super::{ALL, ServiceDiscovery, DiscoveryConfig, Services, check};
+use super::{ALL, DiscoveryConfig, ServiceDiscovery, Services, check};
 
 /// Modules of the folder that are no registry.
 const OTHERS: [&str; 17] = [

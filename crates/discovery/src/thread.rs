@@ -1,5 +1,5 @@
-//! The thread that runs all registries on one event loop, starts a registry again that has panicked or ended, and saves the
-//! last good answers. It knows no registry.
+//! The thread that runs all registries on one event loop, starts a registry again that has panicked or ended,
+//! and saves the last good answers. It knows no registry.
 
 use std::io;
 use std::sync::Arc;
@@ -57,7 +57,12 @@ async fn run(
 }
 
 /// Runs one registry for ever.
-async fn keep_running(kind: &'static RegistryKind, block: Value, context: BuildContext, shared: Arc<DiscoveryShared>) {
+async fn keep_running(
+    kind: &'static RegistryKind,
+    block: Value,
+    context: BuildContext,
+    shared: Arc<DiscoveryShared>,
+) {
     let mut pause = RESTART_AFTER;
     loop {
         let started = Instant::now();

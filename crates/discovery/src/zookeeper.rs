@@ -8,9 +8,10 @@
 //!     prefix: /services
 //! ```
 //!
-//! An upstream names the service: `{"type": "roundrobin", "discovery_type": "zookeeper", "service_name": "orders"}`. Watches
-//! report each change at once. An instance with the metadata `instance_status` other than `UP` gets no traffic; the metadata
-//! `weight` is its weight. Servers are asked one at a time, over TLS where the block has `tls`.
+//! An upstream names the service:
+//! `{"type": "roundrobin", "discovery_type": "zookeeper", "service_name": "orders"}`. Watches report each
+//! change at once. An instance with the metadata `instance_status` other than `UP` gets no traffic; the
+//! metadata `weight` is its weight. Servers are asked one at a time, over TLS where the block has `tls`.
 
 mod node;
 mod session;
@@ -28,13 +29,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use self::session::{ZooKeeperSessionOptions, ZooKeeperSession};
+use self::session::{ZooKeeperSession, ZooKeeperSessionOptions};
 use self::tree::{KnownService, ServiceTree};
 use self::wire::ZooKeeperFrame;
 use super::http::TlsSettings;
 use super::limits::WEIGHT_MAX;
 use super::parts::{Collected, shortened};
-use super::publish::{ServiceLookup, RegistryBackoff, is_secure, publish};
+use super::publish::{RegistryBackoff, ServiceLookup, is_secure, publish};
 use super::{BuildContext, Registry, RegistryKind, Services};
 
 /// The registry `zookeeper`.
@@ -165,7 +166,8 @@ fn schema() -> Value {
 
 fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, String> {
     let config: ZooKeeperBlock = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
-    let servers = config.host.iter().map(|server| ZooKeeperServer::parse(server)).collect::<Result<_, _>>()?;
+    let servers =
+        config.host.iter().map(|server| ZooKeeperServer::parse(server)).collect::<Result<_, _>>()?;
     Ok(Box::new(ZooKeeper { config, servers, policy: context.policy.clone() }))
 }
 

@@ -1,5 +1,6 @@
-//! The client's address where a proxy stands in front: the trusted peers, the field in which they name the client, and how
-//! that field is read (the rules of nginx's realip module, which APISIX uses). Pure: from a peer and fields.
+//! The client's address where a proxy stands in front: the trusted peers, the field in which they name the
+//! client, and how that field is read (the rules of nginx's realip module, which APISIX uses). Pure: from a
+//! peer and fields.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -12,9 +13,9 @@ use crate::exchange::address::CompactAddress;
 /// The trusted peers and their field. No peer is trusted by default, because every client can send the field.
 #[derive(Clone, Debug)]
 pub struct RealIpOptions {
-    /// Peers that may begin their connections with a PROXY protocol header, at listeners that ask for one. They are no part
-    /// of `from`, because the header is written by a balancer of connections, which does not read the field and passes one
-    /// on that the client has made up.
+    /// Peers that may begin their connections with a PROXY protocol header, at listeners that ask for one.
+    /// They are no part of `from`, because the header is written by a balancer of connections, which does not
+    /// read the field and passes one on that the client has made up.
     pub proxy_protocol_from: Vec<IpNet>,
     /// Peers that are believed.
     pub from: Vec<IpNet>,
@@ -58,8 +59,8 @@ impl From<CompactAddress> for ClientAddress {
 }
 
 impl ClientAddress {
-    /// An address, with a port or without, an IPv6 one in brackets or not (RFC 3986 section 3.2.2); spaces around it are
-    /// ignored.
+    /// An address, with a port or without, an IPv6 one in brackets or not (RFC 3986 section 3.2.2); spaces
+    /// around it are ignored.
     pub fn parse(entry: &[u8]) -> Option<ClientAddress> {
         let text = str::from_utf8(entry.trim_ascii()).ok()?;
         if let Ok(both) = text.parse::<SocketAddr>() {

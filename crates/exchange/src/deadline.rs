@@ -1,5 +1,6 @@
-//! A connection's one timer: moved forward at almost no cost as the exchange goes on, it wakes the connection's task
-//! when the deadline passes. Callers decide what follows then; a [`StepTimer`] is the usual rule.
+//! A connection's one timer: moved forward at almost no cost as the exchange goes on, it wakes the
+//! connection's task when the deadline passes. Callers decide what follows then; a [`StepTimer`] is the usual
+//! rule.
 
 use std::rc::Rc;
 use std::task::Context;
@@ -78,8 +79,8 @@ impl Drop for Deadline {
     }
 }
 
-/// Times the steps of one task with its connection's deadline: each step has a timeout that begins anew with every
-/// progress.
+/// Times the steps of one task with its connection's deadline: each step has a timeout that begins anew with
+/// every progress.
 #[derive(Debug)]
 pub struct StepTimer<S> {
     step: Option<S>,
@@ -101,8 +102,8 @@ pub enum Expired {
 }
 
 impl<S: PartialEq> StepTimer<S> {
-    /// The task waits in `step`, which may go `timeout_ms` without progress (0 is without limit). `moved` says whether
-    /// there was progress since the last call.
+    /// The task waits in `step`, which may go `timeout_ms` without progress (0 is without limit). `moved`
+    /// says whether there was progress since the last call.
     ///
     /// # Errors
     /// When the step, or the exchange, has had its time. Progress does not save an exchange after its cap.

@@ -1,6 +1,6 @@
-//! One request and its response on their way through the gateway: everything that plugins, matching, forwarding and logs
-//! know of it. Connections of every protocol fill it and read it. A worker keeps exchanges for reuse, so that a request
-//! allocates nothing; [`Exchange::reset`] makes one as good as new.
+//! One request and its response on their way through the gateway: everything that plugins, matching,
+//! forwarding and logs know of it. Connections of every protocol fill it and read it. A worker keeps
+//! exchanges for reuse, so that a request allocates nothing; [`Exchange::reset`] makes one as good as new.
 
 pub mod address;
 mod attempt;
@@ -40,7 +40,7 @@ use router::vars::GaveUp;
 
 pub use address::CompactAddress;
 pub use attempt::{Attempt, Attempts};
-pub use body_copy::{BodyCopy, BodyCopies, SharedCopy};
+pub use body_copy::{BodyCopies, BodyCopy, SharedCopy};
 pub use consumer::Consumer;
 pub use context::{ConnectionContext, RequestScheme};
 pub use directory::{Directory, RouteInfo, ServiceName, UpstreamHost, UpstreamOrigin};
@@ -97,7 +97,8 @@ pub struct Exchange {
     pub request_id: RequestId,
     /// Sizes and origin of the messages.
     pub stats: Stats,
-    /// The facts of a gRPC call; none for other requests, and for clients that speak HTTP/1 unless a plugin translates.
+    /// The facts of a gRPC call; none for other requests, and for clients that speak HTTP/1 unless a plugin
+    /// translates.
     pub grpc: Option<grpc::GrpcCallState>,
     /// The target of the request, and how it is forwarded.
     pub target: ExchangeTarget,
@@ -117,7 +118,8 @@ pub struct Exchange {
     pub encoder: Option<Box<dyn BodyEncoder>>,
     /// A plugin of the gateway codes the response body, or has coded it: the copy for loggers is not coded.
     pub response_is_coded: bool,
-    /// Fields that plugins want on the response, whichever side makes it; merged into it before its plugins run.
+    /// Fields that plugins want on the response, whichever side makes it; merged into it before its plugins
+    /// run.
     pub early_fields: Vec<(Box<str>, Box<str>)>,
     /// The reply that plugins have begun to write, if one has.
     pub begun_reply: BegunReply,
@@ -125,8 +127,8 @@ pub struct Exchange {
     pub states: RequestStates,
     /// The variables that scripts have set.
     pub own_variables: OwnVariables,
-    /// The number of the plugin instance that runs. A cell, because one that runs inside another one is entered in the log
-    /// phase too.
+    /// The number of the plugin instance that runs. A cell, because one that runs inside another one is
+    /// entered in the log phase too.
     pub instance: Cell<u32>,
     /// A pattern search was given up, so that a rule is undecided, and the request is refused.
     pub gave_up: Cell<Option<GaveUp>>,
@@ -162,9 +164,11 @@ pub struct ExchangeDecision {
     pub consumer: Option<Arc<Consumer>>,
     /// The claims of the token that the request was authenticated by, where a plugin keeps them for others.
     pub claims: Option<Rc<jsonx::Value>>,
-    /// The user that a login without a consumer found, with the attributes that the provider of the login gave.
+    /// The user that a login without a consumer found, with the attributes that the provider of the login
+    /// gave.
     pub external_user: Option<Arc<serde_json::Value>>,
-    /// Fields of the request that plugins set to what an authentication told of the user: responses may depend on them.
+    /// Fields of the request that plugins set to what an authentication told of the user: responses may
+    /// depend on them.
     pub user_fields: Vec<Box<str>>,
     /// The plugin that made the response, if one did.
     pub plugin_reply: Option<PluginReply>,
@@ -198,7 +202,8 @@ pub enum BodyArrival {
     Nothing,
 }
 
-/// The longest body that is held in memory only because it is awaited whole; the rest of a longer one is streamed.
+/// The longest body that is held in memory only because it is awaited whole; the rest of a longer one is
+/// streamed.
 pub const AWAITED_BODY_MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// The most fallbacks of one request.
@@ -245,8 +250,8 @@ impl Exchange {
         }
     }
 
-    /// Forgets the last request. Buffers keep their capacity, up to a bound. No field may be left out: the pattern has no
-    /// `..`, so that a new field does not compile before it is reset.
+    /// Forgets the last request. Buffers keep their capacity, up to a bound. No field may be left out: the
+    /// pattern has no `..`, so that a new field does not compile before it is reset.
     pub fn reset(&mut self) {
         let Exchange {
             local: _,
@@ -343,8 +348,9 @@ impl Exchange {
         Ok(())
     }
 
-    /// As [`Self::set_forward_path`], in the canonical form that the path of a client gets, so that code of users
-    /// cannot send dot segments on that it took from a client. A path that leads above the root is refused.
+    /// As [`Self::set_forward_path`], in the canonical form that the path of a client gets, so that code of
+    /// users cannot send dot segments on that it took from a client. A path that leads above the root is
+    /// refused.
     pub fn set_canonical_forward_path(&mut self, path: &[u8]) -> Result<(), FieldError> {
         let mut scratch = PathScratch::default();
         let options = self.local().options.path;
@@ -393,10 +399,10 @@ impl Exchange {
         directory.is_some_and(|directory| directory.has_upstream(upstream.identity()))
     }
 
-    /// Lets the attempts begin anew up to `count` times (at most [`FALLBACKS_MAX`]) once those that an upstream allows are
-    /// used up, for a plugin that selects another upstream in
-    /// [`Plugin::before_attempt`](crate::plugin::Plugin::before_attempt) then. A request that could do its work twice is not
-    /// repeated there either.
+    /// Lets the attempts begin anew up to `count` times (at most [`FALLBACKS_MAX`]) once those that an
+    /// upstream allows are used up, for a plugin that selects another upstream in
+    /// [`Plugin::before_attempt`](crate::plugin::Plugin::before_attempt) then. A request that could do its
+    /// work twice is not repeated there either.
     pub fn allow_fallbacks(&mut self, count: u8) {
         self.decision.fallbacks = count.min(FALLBACKS_MAX);
     }
@@ -408,9 +414,9 @@ impl Exchange {
         left.is_some()
     }
 
-    /// Keeps instances of the plugin `name` in the chains of this request from running in phases of the request from here
-    /// on. Their response and log phases run, because an instance may have run before. One that runs inside another plugin
-    /// is not concerned.
+    /// Keeps instances of the plugin `name` in the chains of this request from running in phases of the
+    /// request from here on. Their response and log phases run, because an instance may have run before. One
+    /// that runs inside another plugin is not concerned.
     pub fn skip_plugin(&mut self, name: &'static str) {
         if !self.skips(name) {
             self.decision.skipped_plugins.push(name);
@@ -443,8 +449,8 @@ impl Exchange {
         self.target.real_ip_is_rewritten = true;
     }
 
-    /// Takes a field of the request away, and keeps the gateway from sending its own `X-Forwarded-Proto`, `-Host` or
-    /// `-Port` in its place. A field set later is sent.
+    /// Takes a field of the request away, and keeps the gateway from sending its own `X-Forwarded-Proto`,
+    /// `-Host` or `-Port` in its place. A field set later is sent.
     pub fn remove_request_field(&mut self, name: &str) {
         self.request.headers.remove(name);
         self.target.withheld.add(name);
@@ -490,8 +496,9 @@ impl Exchange {
         self.states.peek(self.instance.get())
     }
 
-    /// Makes the request a gRPC call that a plugin translates for a client of another protocol. The fields of the request
-    /// are those of the call already: `Content-Type`, and `grpc-timeout` if it has one, which counts from `begun_ns`.
+    /// Makes the request a gRPC call that a plugin translates for a client of another protocol. The fields of
+    /// the request are those of the call already: `Content-Type`, and `grpc-timeout` if it has one, which
+    /// counts from `begun_ns`.
     pub fn translate_call(&mut self, begun_ns: u64) {
         self.grpc = grpc::GrpcCallState::of(&self.request.headers, begun_ns)
             .map(|call| grpc::GrpcCallState { is_translated: true, ..call });
@@ -502,7 +509,8 @@ impl Exchange {
         self.grpc.is_some_and(|call| !call.is_translated)
     }
 
-    /// The clock at the begin of a plugin's run, if runs are recorded; otherwise nothing, at the price of one branch.
+    /// The clock at the begin of a plugin's run, if runs are recorded; otherwise nothing, at the price of one
+    /// branch.
     #[inline]
     pub fn begin_run(&self) -> Option<u64> {
         self.timeline.is_on().then(|| self.local.clock_ns())

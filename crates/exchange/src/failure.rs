@@ -1,5 +1,6 @@
-//! Why an exchange failed: one closed table of causes, each with its status, the side at fault and its phase. Retry, the access log, metrics and the client's answer read fields of this table, never strings.
-//! It knows nothing of how a failure is detected or written to the wire.
+//! Why an exchange failed: one closed table of causes, each with its status, the side at fault and its phase.
+//! Retry, the access log, metrics and the client's answer read fields of this table, never strings. It knows
+//! nothing of how a failure is detected or written to the wire.
 
 mod answer;
 
@@ -66,8 +67,8 @@ impl FailurePhase {
     }
 }
 
-/// One failed exchange, or one failed try of it: a pointer to [`Details`], since everything that may fail carries room
-/// for one, through many calls of every request, and hardly any has one.
+/// One failed exchange, or one failed try of it: a pointer to [`Details`], since everything that may fail
+/// carries room for one, through many calls of every request, and hardly any has one.
 #[derive(Clone, Debug)]
 pub struct ExchangeFailure(Box<Details>);
 
@@ -78,7 +79,8 @@ pub struct Details {
     pub cause: Cause,
     /// The node it happened at, if one was chosen.
     pub node: Option<SocketAddr>,
-    /// Details for a person beyond the cause; they go to the log, and to the client where the client is to blame.
+    /// Details for a person beyond the cause; they go to the log, and to the client where the client is to
+    /// blame.
     pub detail: Cow<'static, str>,
     /// The response, if the configuration says what it is.
     pub answer: Option<Arc<FailureResponse>>,
@@ -87,8 +89,8 @@ pub struct Details {
 }
 
 impl Cause {
-    /// Whether the connection cannot go on: where one request ends and the next begins is no longer certain, or the
-    /// client has stopped sending.
+    /// Whether the connection cannot go on: where one request ends and the next begins is no longer certain,
+    /// or the client has stopped sending.
     pub fn closes_connection(self) -> bool {
         matches!(
             self,
@@ -265,12 +267,13 @@ causes! {
     BodyTimeout = "client_body_timeout", 408, Client, Request;
     /// The body came more slowly than the least rate.
     BodySlow = "client_body_slow", 408, Client, Request;
-    /// The client went away before the answer was complete. 499 is nginx's number for it; no client receives it.
+    /// The client went away before the answer was complete. 499 is nginx's number for it; no client receives
+    /// it.
     ClientGone = "client_gone", 499, Client, Response;
     /// The client did not read its answer for the send timeout, or read it more slowly than the least rate.
     ClientSlow = "client_slow_read", 499, Client, Response;
-    /// The request has passed through gateways of this kind too often, or the destination of a session is this instance: it goes
-    /// round in a loop.
+    /// The request has passed through gateways of this kind too often, or the destination of a session is
+    /// this instance: it goes round in a loop.
     LoopDetected = "loop_detected", 508, Gateway, Route;
     /// The search for a pattern of the configuration was given up, because the text is too long for it.
     PatternLimit = "pattern_limit", 400, Client, Route;
@@ -340,7 +343,8 @@ causes! {
     BodyUndecodable = "origin_body_undecodable", 502, Upstream, Response;
     /// The whole exchange took longer than the request timeout.
     RequestTimeout = "request_timeout", 504, Gateway, Response;
-    /// The request, with all its attempts, took longer than the deadline of its upstream or its client allows.
+    /// The request, with all its attempts, took longer than the deadline of its upstream or its client
+    /// allows.
     DeadlineExceeded = "deadline_exceeded", 504, Gateway, Response;
     /// A message of the response to a gRPC call is over the limit.
     ResponseMessageTooLarge = "response_message_too_large", 502, Gateway, Response;

@@ -1,5 +1,5 @@
-//! gRPC over HTTP/2, as its specification has it: which requests are calls, their timeout, the codes of statuses, the form
-//! of a reply without a message, and the lengths of messages. It knows no connection.
+//! gRPC over HTTP/2, as its specification has it: which requests are calls, their timeout, the codes of
+//! statuses, the form of a reply without a message, and the lengths of messages. It knows no connection.
 
 use message::{FieldId, Headers};
 
@@ -12,7 +12,8 @@ pub struct GrpcCallState {
     pub status: Option<u32>,
     /// The time of the monotonic clock at which the client gives the call up; 0 is never.
     pub deadline_ns: u64,
-    /// A plugin speaks gRPC to the upstream for a client that does not: replies to the client have no form of gRPC.
+    /// A plugin speaks gRPC to the upstream for a client that does not: replies to the client have no form of
+    /// gRPC.
     pub is_translated: bool,
 }
 
@@ -61,7 +62,8 @@ pub fn timeout_ns(text: &[u8]) -> Option<u64> {
     Some(message::syntax::decimal(digits)?.saturating_mul(unit_ns))
 }
 
-/// The value of `grpc-timeout` for so much time, rounded up, because a server must not give up before its client.
+/// The value of `grpc-timeout` for so much time, rounded up, because a server must not give up before its
+/// client.
 pub fn timeout_text(left_ns: u64) -> String {
     let units = [(1_000, 'u'), (1_000_000, 'm'), (1_000_000_000, 'S'), (60_000_000_000, 'M')];
     for (unit_ns, unit) in units {
@@ -94,7 +96,8 @@ pub mod code {
     pub const LAST: u32 = 16;
 }
 
-/// The code for a reply with this status of HTTP: the table that clients use for replies of proxies, and 413 and 499.
+/// The code for a reply with this status of HTTP: the table that clients use for replies of proxies, and 413
+/// and 499.
 pub fn code_of_status(status: u16) -> u32 {
     match status {
         400 => code::INTERNAL,

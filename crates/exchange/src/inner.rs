@@ -1,7 +1,8 @@
-//! Requests that a plugin sends through the data plane of its own worker, without a socket: they are routed, authenticated,
-//! limited and logged like those of clients. The client of an inner request is that of the request that it was made for.
-//! The gateway serves them; plugins find it through [`InnerRequests`]. A detached request is the rest of a client's request
-//! without the client: a plugin that answers the client in another way lets the request go on to the upstream.
+//! Requests that a plugin sends through the data plane of its own worker, without a socket: they are routed,
+//! authenticated, limited and logged like those of clients. The client of an inner request is that of the
+//! request that it was made for. The gateway serves them; plugins find it through [`InnerRequests`]. A
+//! detached request is the rest of a client's request without the client: a plugin that answers the client in
+//! another way lets the request go on to the upstream.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -61,7 +62,8 @@ pub enum Detachment {
     Begun,
     /// There are [`DETACHED_MAX`] on this worker already.
     Full,
-    /// The request cannot be sent without its client: its body was not read whole, or nothing serves on this thread.
+    /// The request cannot be sent without its client: its body was not read whole, or nothing serves on this
+    /// thread.
     Impossible,
 }
 
@@ -112,12 +114,13 @@ impl InnerRequests {
         }
     }
 
-    /// Lets the request of `exchange` go on in a task of its own, behind the plugin instance that calls this in `phase`, the
-    /// access phase or the one before the upstream: later plugins of the request phases run, and the upstream is chosen,
-    /// asked and retried as for the client's request. `begin` changes the copy before that and sets the plugin's state in it.
-    /// Its response goes to no client and passes no plugins of the response phases; plugins see it in
-    /// [`upstream_response`](crate::plugin::Plugin::upstream_response), and those that ran for the copy log it. It has
-    /// [`DETACHED_MS`] at most, and ends with the worker.
+    /// Lets the request of `exchange` go on in a task of its own, behind the plugin instance that calls this
+    /// in `phase`, the access phase or the one before the upstream: later plugins of the request phases run,
+    /// and the upstream is chosen, asked and retried as for the client's request. `begin` changes the copy
+    /// before that and sets the plugin's state in it. Its response goes to no client and passes no plugins of
+    /// the response phases; plugins see it in
+    /// [`upstream_response`](crate::plugin::Plugin::upstream_response), and those that ran for the copy log
+    /// it. It has [`DETACHED_MS`] at most, and ends with the worker.
     pub fn detach(
         &self,
         exchange: &Exchange,

@@ -1,6 +1,6 @@
-//! One request and its response, and everything that works on them whatever the protocol: variables, failures, the plugin
-//! trait and its chains, the services of a worker thread, outbound calls, batches, limits under overload. It knows no
-//! connection, no route table and no worker.
+//! One request and its response, and everything that works on them whatever the protocol: variables,
+//! failures, the plugin trait and its chains, the services of a worker thread, outbound calls, batches,
+//! limits under overload. It knows no connection, no route table and no worker.
 #![warn(missing_docs)]
 #![cfg_attr(any(test, feature = "simulation"), allow(clippy::unwrap_used))]
 

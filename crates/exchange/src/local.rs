@@ -1,5 +1,5 @@
-//! The services of one worker thread that a request may use: clock, timers, byte buffers, options, outbound calls, and a
-//! store of per-thread resources. It knows no request, no connection and no configuration.
+//! The services of one worker thread that a request may use: clock, timers, byte buffers, options, outbound
+//! calls, and a store of per-thread resources. It knows no request, no connection and no configuration.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -19,7 +19,8 @@ const BYTES_KEPT_MAX: usize = 512;
 /// A buffer that has grown beyond this is freed, so that one large head does not hold its memory for ever.
 const BYTES_KEPT_CAPACITY_MAX: usize = 32 * 1024;
 
-/// The services of one worker thread. Tasks of the thread share it by `Rc`; no cell stays borrowed across an await.
+/// The services of one worker thread. Tasks of the thread share it by `Rc`; no cell stays borrowed across an
+/// await.
 pub struct WorkerLocal {
     /// The worker's number.
     pub index: usize,
@@ -64,8 +65,9 @@ impl WorkerLocal {
         now
     }
 
-    /// Nanoseconds of the monotonic clock when this thread last read it: at most one turn of the slow loop ago, and a few
-    /// microseconds ago while requests pass. Use it for deadlines, dates and idle times, because it costs no system call.
+    /// Nanoseconds of the monotonic clock when this thread last read it: at most one turn of the slow loop
+    /// ago, and a few microseconds ago while requests pass. Use it for deadlines, dates and idle times,
+    /// because it costs no system call.
     #[inline]
     pub fn recent_ns(&self) -> u64 {
         self.last_ns.get()
@@ -77,7 +79,8 @@ impl WorkerLocal {
         self.recent_ns() / 1_000_000
     }
 
-    /// Seconds and nanoseconds since the Unix epoch at `monotonic_ns`. The offset of the wall clock is read once a second.
+    /// Seconds and nanoseconds since the Unix epoch at `monotonic_ns`. The offset of the wall clock is read
+    /// once a second.
     pub fn wall_at(&self, monotonic_ns: u64) -> (u64, u32) {
         let (seconds, nanoseconds) = self.wall_offset.get();
         let total = nanoseconds + monotonic_ns;
@@ -114,8 +117,9 @@ impl WorkerLocal {
         self.bytes.borrow_mut().clear();
     }
 
-    /// This thread's resource of type `T`, made by `make` on first use: a pool of connections, an interpreter, a table of
-    /// counters. It lives as long as the worker. Found by a scan over the few resources there are, without an allocation.
+    /// This thread's resource of type `T`, made by `make` on first use: a pool of connections, an
+    /// interpreter, a table of counters. It lives as long as the worker. Found by a scan over the few
+    /// resources there are, without an allocation.
     pub fn resource<T: Any>(&self, make: impl FnOnce() -> T) -> Rc<T> {
         if let Some(found) = self.find_resource() {
             return found;

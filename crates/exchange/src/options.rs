@@ -1,5 +1,5 @@
-//! Options that the engine gets at its start and that never change afterwards: limits, deadlines, forwarding. Each limit is named
-//! and has a reason; none is read from a file here.
+//! Options that the engine gets at its start and that never change afterwards: limits, deadlines, forwarding.
+//! Each limit is named and has a reason; none is read from a file here.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -80,7 +80,8 @@ pub struct EngineLimits {
     pub max_body_bytes: u64,
     /// A request body that is read before a node is chosen because a variable looks into it.
     pub max_matched_body_bytes: usize,
-    /// Bytes of a request body with a declared length that must have come before an endpoint is selected; 0 is none.
+    /// Bytes of a request body with a declared length that must have come before an endpoint is selected; 0
+    /// is none.
     pub wait_for_body_bytes: usize,
     /// HTTP/2 of clients.
     pub http2: Http2Limits,
@@ -121,20 +122,23 @@ impl Default for EngineLimits {
             // A tenth of a modem's rate: no real client is as slow, and one byte per timeout is caught.
             min_body_rate: 128,
             min_send_rate: 128,
-            // A mobile link may be gone for some seconds, and a kernel tells of what it has sent by the buffer.
+            // A mobile link may be gone for some seconds, and a kernel tells of what it has sent by the
+            // buffer.
             rate_window_ms: 30_000,
             // How long an answer may take is the route's to say; a stream of events may go on for hours.
             request_timeout_ms: 0,
             max_body_bytes: 0,
             // Such variables read forms and calls, not uploads; each request in flight may hold as much.
             max_matched_body_bytes: 1024 * 1024,
-            // At half the least rate this takes the window in which that is judged. So little that it comes in one piece with
-            // most heads, and that a client which sends it by the byte holds less than 8 KiB.
+            // At half the least rate this takes the window in which that is judged. So little that it comes
+            // in one piece with most heads, and that a client which sends it by the byte holds less than 8
+            // KiB.
             wait_for_body_bytes: 2_048,
             http2: Http2Limits::default(),
             http3: Http3Limits::default(),
             upstream_http2: UpstreamHttp2Limits::default(),
-            // Messages pass in pieces, so that their size costs no memory here; servers have limits of their own.
+            // Messages pass in pieces, so that their size costs no memory here; servers have limits of their
+            // own.
             grpc_max_message_bytes: 0,
             max_requests_per_connection: 0,
             max_connections: 100_000,
@@ -152,8 +156,8 @@ impl Default for EngineLimits {
 pub struct Http2Limits {
     /// Whether HTTP/2 is served: by ALPN over TLS, by prior knowledge without TLS.
     pub is_enabled: bool,
-    /// Streams that a connection may have open at the same time; further ones are refused, so that the client may send them
-    /// again.
+    /// Streams that a connection may have open at the same time; further ones are refused, so that the client
+    /// may send them again.
     pub max_streams: u32,
     /// Bytes of a request body that may wait here while its endpoint takes none.
     pub stream_window_bytes: u32,
@@ -184,7 +188,8 @@ pub struct Http3Limits {
     pub stream_window_bytes: u32,
     /// The same for all streams of a connection together.
     pub connection_window_bytes: u32,
-    /// Handshakes in progress on one worker from which on clients have to prove their address first (Retry); 0 is always.
+    /// Handshakes in progress on one worker from which on clients have to prove their address first (Retry);
+    /// 0 is always.
     pub retry_handshakes: usize,
     /// Handshakes in progress on one worker from which on further ones are refused.
     pub max_handshakes: usize,
@@ -195,12 +200,13 @@ impl Default for Http3Limits {
         Http3Limits {
             // As in HTTP/2.
             max_streams: 128,
-            // At 20 ms of distance about 12 MB/s for one upload; datagrams that arrive out of order need some of it.
+            // At 20 ms of distance about 12 MB/s for one upload; datagrams that arrive out of order need some
+            // of it.
             stream_window_bytes: 256 * 1024,
             // The memory that one client can hold by uploads that an endpoint does not take.
             connection_window_bytes: 1024 * 1024,
-            // A handshake takes some 200 µs of a worker and one round trip; so many at once are a crowd, or an attack with
-            // invented addresses, to which a Retry costs some microseconds.
+            // A handshake takes some 200 µs of a worker and one round trip; so many at once are a crowd, or
+            // an attack with invented addresses, to which a Retry costs some microseconds.
             retry_handshakes: 128,
             // Each holds some 40 KiB.
             max_handshakes: 2_048,
@@ -211,11 +217,11 @@ impl Default for Http3Limits {
 /// The limits of a worker's HTTP/2 connections to upstreams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpstreamHttp2Limits {
-    /// Requests that share a connection at the same time, if the endpoint allows as many; another connection is opened for
-    /// further ones.
+    /// Requests that share a connection at the same time, if the endpoint allows as many; another connection
+    /// is opened for further ones.
     pub max_streams: u32,
-    /// Bytes of a response that may wait here while its client takes none. The window of the connection is so large that
-    /// no client can stop the others.
+    /// Bytes of a response that may wait here while its client takes none. The window of the connection is so
+    /// large that no client can stop the others.
     pub stream_window_bytes: u32,
     /// An endpoint that has sent nothing for so long is sent a PING while requests wait for it; 0 is never.
     pub ping_after_ms: u64,
@@ -246,7 +252,8 @@ pub struct ForwardOptions {
     pub via: Option<Box<str>>,
     /// The value of `Server`; none keeps the upstream's own.
     pub server: Option<Box<str>>,
-    /// `X-APISIX-Upstream-Status` on every response of a node, not only on server errors (contract section 2.5).
+    /// `X-APISIX-Upstream-Status` on every response of a node, not only on server errors (contract section
+    /// 2.5).
     pub show_upstream_status: bool,
     /// `X-Weir-Error` on responses with a status of 500 and more.
     pub error_header: bool,
@@ -290,7 +297,8 @@ pub struct AttemptTimeouts {
     pub send_ms: u64,
     /// Between two reads from the node.
     pub read_ms: u64,
-    /// Without a byte either way in a tunnel: what a route or upstream says of reading, else a setting of its own.
+    /// Without a byte either way in a tunnel: what a route or upstream says of reading, else a setting of its
+    /// own.
     pub tunnel_idle_ms: u64,
 }
 

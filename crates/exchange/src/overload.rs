@@ -1,5 +1,5 @@
-//! Decisions under overload: the order in which requests are shed, connections per address, memory that is left, requests
-//! that an upstream can take, circuits and queues. Callers refuse; this only decides.
+//! Decisions under overload: the order in which requests are shed, connections per address, memory that is
+//! left, requests that an upstream can take, circuits and queues. Callers refuse; this only decides.
 
 pub mod addresses;
 pub mod bulkhead;

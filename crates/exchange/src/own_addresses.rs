@@ -1,5 +1,6 @@
-//! The addresses of this process: those that it listens on, and both ends of sessions that go to the destinations of their
-//! clients. A session that would come back to this process is found by them. It opens and closes nothing.
+//! The addresses of this process: those that it listens on, and both ends of sessions that go to the
+//! destinations of their clients. A session that would come back to this process is found by them. It opens
+//! and closes nothing.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,8 +11,8 @@ use parking_lot::Mutex;
 
 use net::env;
 
-/// Most connections in the table, for a process. A session has two, of about 80 bytes each; rules of the kernel that redirect
-/// the connections of the gateway itself could otherwise fill the memory.
+/// Most connections in the table, for a process. A session has two, of about 80 bytes each; rules of the
+/// kernel that redirect the connections of the gateway itself could otherwise fill the memory.
 pub const CONNECTIONS_MAX: usize = 200_000;
 
 /// See the module.
@@ -22,8 +23,9 @@ pub struct OwnAddresses {
     connections: Arc<Mutex<OwnConnectionTable>>,
 }
 
-/// The connections by the addresses of their sender and of their destination. The number is that of sessions that are not
-/// over: the kernel gives both addresses to another connection as soon as the first one is closed.
+/// The connections by the addresses of their sender and of their destination. The number is that of sessions
+/// that are not over: the kernel gives both addresses to another connection as soon as the first one is
+/// closed.
 type OwnConnectionTable = HashMap<(SocketAddr, SocketAddr), (ConnectionSide, u32)>;
 
 /// The side of this process that a connection belongs to.
@@ -62,8 +64,8 @@ impl OwnAddresses {
         *self.others.lock() = addresses;
     }
 
-    /// The listener that a connection to `destination` would come to, if it is one of this process. A listener of every
-    /// address has those of this machine.
+    /// The listener that a connection to `destination` would come to, if it is one of this process. A
+    /// listener of every address has those of this machine.
     pub fn listener_at(&self, destination: SocketAddr) -> Option<SocketAddr> {
         let destination = canonical(destination);
         let find = |list: &Mutex<Vec<SocketAddr>>| {
@@ -72,8 +74,8 @@ impl OwnAddresses {
         find(&self.proxy).or_else(|| find(&self.others))
     }
 
-    /// Takes a connection into the table. One that was redirected back to this process is found at its second side,
-    /// whichever that is, because a side is entered and the other one looked for under one lock.
+    /// Takes a connection into the table. One that was redirected back to this process is found at its second
+    /// side, whichever that is, because a side is entered and the other one looked for under one lock.
     ///
     /// # Errors
     /// See [`EntryFault`].
@@ -135,7 +137,10 @@ mod tests {
         let own = OwnAddresses::default();
         let (sender, destination) = (address("10.0.0.1:40000"), address("192.0.2.1:80"));
         let enter = |side| own.enter(sender, destination, side);
-        for (first, second) in [(ConnectionSide::Accepted, ConnectionSide::Opened), (ConnectionSide::Opened, ConnectionSide::Accepted)] {
+        for (first, second) in [
+            (ConnectionSide::Accepted, ConnectionSide::Opened),
+            (ConnectionSide::Opened, ConnectionSide::Accepted),
+        ] {
             let entry = enter(first).unwrap();
             assert_eq!(enter(second).err(), Some(EntryFault::Loop), "{second:?}");
             let mapped = own.enter(address("[::ffff:10.0.0.1]:40000"), destination, second);

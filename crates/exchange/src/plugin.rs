@@ -15,8 +15,8 @@
 //!   request_ended, before_log, log after the last byte
 //! ```
 //!
-//! A plugin instance is built once, when the configuration changes, and is shared by all workers; what belongs to one
-//! request lives in `Exchange::state`. Layer 4 has a trait of its own, in [`stream`].
+//! A plugin instance is built once, when the configuration changes, and is shared by all workers; what
+//! belongs to one request lives in `Exchange::state`. Layer 4 has a trait of its own, in [`stream`].
 
 pub mod batch;
 mod build;
@@ -53,13 +53,13 @@ pub mod upstream_ref;
 pub use build::{Assembly, Build, BuildPlugin, NESTED_MAX};
 pub use encode::{BodyEncoder, EncoderFailed};
 pub use explain_by_running::explain_by_running;
-pub use explained::{EffectKind, UpstreamChoice, Explained, Would};
+pub use explained::{EffectKind, Explained, UpstreamChoice, Would};
 pub use kind::{CheckAmong, CompileCredential, PluginApi, PluginKind};
 pub use phase::{
-    BodyNeed, PhaseDecision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, NextAttempt, PHASE_WAIT_MS, Plugin,
+    BodyNeed, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, NextAttempt, PHASE_WAIT_MS, PhaseDecision, Plugin,
     Portion, ResponseStep,
 };
 pub use phase_name::PluginPhase;
-pub use reply::{NO_ANSWER, BufferedReply, ReplyStream, StreamedReply};
+pub use reply::{BufferedReply, NO_ANSWER, ReplyStream, StreamedReply};
 pub use stored::{BodyTap, StoredBody, StoredReply};
 pub use upstream_ref::UpstreamRef;

@@ -1,5 +1,5 @@
-//! Before anything is decided about a request: what it asks for is put into the one canonical form that matching,
-//! plugins, logs and nodes see, and what no proxy may pass on is refused.
+//! Before anything is decided about a request: what it asks for is put into the one canonical form that
+//! matching, plugins, logs and nodes see, and what no proxy may pass on is refused.
 
 use message::{FieldId, FieldSet, Headers, Method, Version};
 use router::path::{PathScratch, canonicalize};
@@ -15,7 +15,11 @@ use crate::options::Options;
 /// # Errors
 /// The request is refused; its path is the one that was sent, for logs.
 #[inline]
-pub fn prepare(options: &Options, scratch: &mut PathScratch, exchange: &mut Exchange) -> Result<(), ExchangeFailure> {
+pub fn prepare(
+    options: &Options,
+    scratch: &mut PathScratch,
+    exchange: &mut Exchange,
+) -> Result<(), ExchangeFailure> {
     let prepared = bring_into_form(options, scratch, exchange);
     if prepared.is_err() {
         prepare_refused(exchange);
@@ -65,16 +69,25 @@ fn bring_into_form(
         }
     }
     match request.method {
-        // Hardening: no tunnel to an address that a client names, no echo of what a browser hides (RFC 9110 9.3.6, 9.3.8).
-        Method::Connect => return Err(ExchangeFailure::new(Cause::MethodRefused, "CONNECT is not served here")),
+        // Hardening: no tunnel to an address that a client names, no echo of what a browser hides (RFC 9110
+        // 9.3.6, 9.3.8).
+        Method::Connect => {
+            return Err(ExchangeFailure::new(Cause::MethodRefused, "CONNECT is not served here"));
+        }
         Method::Trace => return Err(ExchangeFailure::new(Cause::MethodRefused, "TRACE is not served here")),
         _ if request.path() == b"*" => {
-            return Err(ExchangeFailure::new(Cause::BadRequest, "the target * names no resource of this gateway"));
+            return Err(ExchangeFailure::new(
+                Cause::BadRequest,
+                "the target * names no resource of this gateway",
+            ));
         }
         _ => {}
     }
     if has_unknown_expectation(&request.headers) {
-        return Err(ExchangeFailure::new(Cause::ExpectationFailed, "the only expectation known is 100-continue"));
+        return Err(ExchangeFailure::new(
+            Cause::ExpectationFailed,
+            "the only expectation known is 100-continue",
+        ));
     }
     let canonical = canonicalize(request.path(), &options.path, scratch)
         .map_err(|error| ExchangeFailure::new(Cause::BadRequest, error.to_string()))?;
@@ -115,8 +128,9 @@ fn has_unknown_expectation(headers: &Headers) -> bool {
     }
 }
 
-/// The authority without its port, in lower case. The dot that ends a fully qualified name goes too: the name means the
-/// same with it (RFC 1034 section 3.1), nginx and others serve it as the same host, and a route must not be missed by it.
+/// The authority without its port, in lower case. The dot that ends a fully qualified name goes too: the name
+/// means the same with it (RFC 1034 section 3.1), nginx and others serve it as the same host, and a route
+/// must not be missed by it.
 fn host_name(authority: &[u8], host: &mut Vec<u8>) {
     let name = match split_port(authority).0 {
         [name @ .., b'.'] if !name.is_empty() => name,

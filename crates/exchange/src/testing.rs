@@ -1,5 +1,5 @@
-//! For tests of plugins: an exchange with a thread and a configuration of its own, without a socket or a clock to wait
-//! for. It knows no plugin and is no part of the crate's interface.
+//! For tests of plugins: an exchange with a thread and a configuration of its own, without a socket or a
+//! clock to wait for. It knows no plugin and is no part of the crate's interface.
 
 use std::future::Future;
 use std::pin::pin;
@@ -20,12 +20,12 @@ use serde_json::Value;
 use crate::client_address::RealIpOptions;
 use crate::exchange::{Consumer, Directory, Exchange, RouteInfo, UpstreamOrigin};
 use crate::local::WorkerLocal;
-use crate::options::{ForwardOptions, EngineLimits, Options, AttemptTimeouts};
+use crate::options::{AttemptTimeouts, EngineLimits, ForwardOptions, Options};
 use crate::plugin::chain::PluginInstance;
 use crate::plugin::outbound::OutboundPolicy;
 use crate::plugin::services::Services;
 use crate::plugin::state::StateRegistry;
-use crate::plugin::{Assembly, Build, PhaseDecision, Flow, Plugin, PluginKind, BufferedReply, ResponseStep};
+use crate::plugin::{Assembly, BufferedReply, Build, Flow, PhaseDecision, Plugin, PluginKind, ResponseStep};
 
 /// Everything that the exchanges of a test share: consumers, a route, state that outlives configurations.
 pub struct Scene {
@@ -144,8 +144,8 @@ impl Scene {
         (kind.build)(&build, config).expect("the test's configuration can be built")
     }
 
-    /// An exchange that has been matched and no more; `head` is a whole request head, its body may follow it. The
-    /// client is 127.0.0.1, unless a test says otherwise.
+    /// An exchange that has been matched and no more; `head` is a whole request head, its body may follow it.
+    /// The client is 127.0.0.1, unless a test says otherwise.
     pub fn exchange(&mut self, head: &[u8]) -> Box<Exchange> {
         let local = self.local.get_or_insert_with(|| local(self.path)).clone();
         let mut exchange = Box::new(Exchange::new(local.clone()));
@@ -198,7 +198,8 @@ pub fn services() -> Services {
 /// The kinds that plugins of tests may build inside them.
 static KNOWN: OnceLock<&'static [&'static PluginKind]> = OnceLock::new();
 
-/// Lets plugins build instances of `kinds` inside them, in all tests of this program; without it they find none.
+/// Lets plugins build instances of `kinds` inside them, in all tests of this program; without it they find
+/// none.
 pub fn know(kinds: &'static [&'static PluginKind]) {
     KNOWN.get_or_init(|| kinds);
 }
@@ -216,8 +217,8 @@ pub fn put_proto(id: &str, content: &str) {
     PROTOS.lock().push((id.to_owned(), String::from(content).leak()));
 }
 
-/// The values to build an instance with where no configuration is compiled: of other plugins those of [`know`] are found,
-/// any upstream is accepted.
+/// The values to build an instance with where no configuration is compiled: of other plugins those of
+/// [`know`] are found, any upstream is accepted.
 pub fn build<'a>(
     owner: &'a str,
     metadata: Option<&'a Value>,
@@ -329,7 +330,8 @@ pub fn respond(exchange: &mut Exchange, status: u16, fields: &[(&str, &str)]) {
     }
 }
 
-/// Paths that code of users may write, and what a node gets: the form of a client's path. Refused without one.
+/// Paths that code of users may write, and what a node gets: the form of a client's path. Refused without
+/// one.
 pub const WRITTEN_PATHS: &[(&str, Option<&str>)] = &[
     ("/a", Some("/a")),
     ("/a/../b", Some("/b")),
@@ -377,8 +379,8 @@ pub fn decide(flow: Flow<'_>) -> Option<BufferedReply> {
     }
 }
 
-/// Says whether a configuration is accepted, as the Admin API would: by the schema of that use and the plugin's check.
-/// What is accepted for routes must also build, or the plugin contradicts itself.
+/// Says whether a configuration is accepted, as the Admin API would: by the schema of that use and the
+/// plugin's check. What is accepted for routes must also build, or the plugin contradicts itself.
 ///
 /// # Errors
 /// The first fault, in words.
@@ -404,7 +406,8 @@ pub fn accepts(kind: &'static PluginKind, schema_type: SchemaType, config: &Valu
     Ok(())
 }
 
-/// Checks a row of a test of configurations: `fault` is a part of the words that it is refused with; none: it is accepted.
+/// Checks a row of a test of configurations: `fault` is a part of the words that it is refused with; none: it
+/// is accepted.
 ///
 /// # Panics
 /// When it is not so.

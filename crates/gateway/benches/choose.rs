@@ -1,17 +1,18 @@
-//! The time of one choice with each balancing method, by the number of nodes: `cargo bench -p gateway --bench choose`.
-//! Each row is a choice together with the begin and the end of its attempt, as a request has them.
+//! The time of one choice with each balancing method, by the number of nodes:
+//! `cargo bench -p gateway --bench choose`. Each row is a choice together with the begin and the end of its
+//! attempt, as a request has them.
 #![allow(clippy::print_stdout, reason = "a bench prints its figures")]
 
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use gateway::upstream::balance::{ALL, BalancerKind, BalanceInput, Start, Uses};
+use gateway::upstream::balance::{ALL, BalanceInput, BalancerKind, Start, Uses};
 use gateway::upstream::loads::Loads;
 use gateway::upstream::select::group::NodeGroup;
 use net::endpoint::Endpoint;
 use net::node_state::NodeStates;
-use net::nodes::{ResolvedNode, NodeSet};
+use net::nodes::{NodeSet, ResolvedNode};
 
 /// Choices that are measured together.
 const CHOICES: u64 = 1_000_000;

@@ -1,6 +1,6 @@
-//! The three stream traits between the pipeline and the protocols: the body of a request, the response to it, and the
-//! upstream side of an attempt. Bodies are events polled from a stream and consumed as they are passed on. A protocol
-//! meets the pipeline here and nowhere else.
+//! The three stream traits between the pipeline and the protocols: the body of a request, the response to it,
+//! and the upstream side of an attempt. Bodies are events polled from a stream and consumed as they are
+//! passed on. A protocol meets the pipeline here and nowhere else.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -29,8 +29,8 @@ pub enum BodyEvent<'a> {
 pub enum Capacity {
     /// The peer takes all of them.
     Firm(usize),
-    /// The peer may take fewer. A stream that can leave bytes with its sender does so until the rest was taken, because
-    /// otherwise the gateway would have to hold them.
+    /// The peer may take fewer. A stream that can leave bytes with its sender does so until the rest was
+    /// taken, because otherwise the gateway would have to hold them.
     Estimate(usize),
 }
 
@@ -79,15 +79,15 @@ pub trait RequestBody {
     fn rewind(&mut self) -> bool;
 }
 
-/// The response to one request, as its protocol sends it. The methods with a default are for protocols that own their
-/// connection: HTTP/1 over TCP.
+/// The response to one request, as its protocol sends it. The methods with a default are for protocols that
+/// own their connection: HTTP/1 over TCP.
 pub trait ResponseSink {
     /// Passes an interim (1xx) response on.
     fn send_informational(&mut self, head: &ResponseHead);
     /// Starts the response: `exchange.response` with a body of `length`.
     fn start_response(&mut self, exchange: &Exchange, length: BodyLength);
-    /// The capacity for the next piece of the body: waits while the client takes none, and holds no memory for it then.
-    /// May cost system calls, now and then.
+    /// The capacity for the next piece of the body: waits while the client takes none, and holds no memory
+    /// for it then. May cost system calls, now and then.
     fn poll_capacity(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Capacity>>;
     /// Takes some of `data`; returns the number of bytes taken.
     fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>>;
@@ -97,7 +97,8 @@ pub trait ResponseSink {
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
     /// Ready once the client is known to have gone away.
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()>;
-    /// Ends the exchange so that the client can tell that the response is cut; `blame` names the side at fault.
+    /// Ends the exchange so that the client can tell that the response is cut; `blame` names the side at
+    /// fault.
     fn abort(&mut self, blame: Blame);
     /// How far the response has come.
     fn progress(&self) -> ResponseProgress;
@@ -118,20 +119,21 @@ pub trait ResponseSink {
         false
     }
 
-    /// Whether the connection may leave HTTP after this response (RFC 9110 section 7.8): the exchange has it to itself,
-    /// and the client has sent nothing behind its request, because such bytes might belong to either protocol.
+    /// Whether the connection may leave HTTP after this response (RFC 9110 section 7.8): the exchange has it
+    /// to itself, and the client has sent nothing behind its request, because such bytes might belong to
+    /// either protocol.
     fn can_switch_protocols(&mut self, _cx: &mut Context<'_>) -> bool {
         false
     }
 
-    /// Whether a final response other than a refusal has to switch protocols: the request is an extended CONNECT (RFC 8441),
-    /// and a 2xx response to it opens a tunnel.
+    /// Whether a final response other than a refusal has to switch protocols: the request is an extended
+    /// CONNECT (RFC 8441), and a 2xx response to it opens a tunnel.
     fn must_switch_protocols(&self) -> bool {
         false
     }
 
-    /// Whether the client is certain to take no response. After [`poll_closed`](ResponseSink::poll_closed) alone it may have
-    /// closed its sending side only.
+    /// Whether the client is certain to take no response. After [`poll_closed`](ResponseSink::poll_closed)
+    /// alone it may have closed its sending side only.
     fn is_gone(&self) -> bool {
         false
     }
@@ -166,8 +168,8 @@ pub trait DownstreamStream: RequestBody + ResponseSink {}
 
 impl<T: RequestBody + ResponseSink> DownstreamStream for T {}
 
-/// The upstream side of one attempt: the request goes here, its response comes from here. The upstream service checks it
-/// out, and knows whether it is a connection or one stream of a connection.
+/// The upstream side of one attempt: the request goes here, its response comes from here. The upstream
+/// service checks it out, and knows whether it is a connection or one stream of a connection.
 pub trait UpstreamStream {
     /// Starts the request described by the exchange.
     fn start_request(&mut self, exchange: &Exchange, length: BodyLength);
@@ -184,8 +186,8 @@ pub trait UpstreamStream {
         head: &mut ResponseHead,
         capacity: Capacity,
     ) -> Poll<Result<(), ExchangeFailure>>;
-    /// The next piece of the response body. Before more is read, `capacity` is asked how much; while it waits, no memory is
-    /// held for it.
+    /// The next piece of the response body. Before more is read, `capacity` is asked how much; while it
+    /// waits, no memory is held for it.
     fn poll_body<'a>(
         &'a mut self,
         cx: &mut Context<'_>,
@@ -195,14 +197,14 @@ pub trait UpstreamStream {
     fn consume(&mut self, count: usize);
     /// How the length of the response body was announced.
     fn body_length(&self) -> BodyLength;
-    /// Tells the stream that the rest of the last data event is not taken for now: releases the memory behind it as far
-    /// as the kernel or the endpoint can keep the bytes. An error is the endpoint's.
+    /// Tells the stream that the rest of the last data event is not taken for now: releases the memory behind
+    /// it as far as the kernel or the endpoint can keep the bytes. An error is the endpoint's.
     fn pause(&mut self) -> Result<(), ExchangeFailure>;
     /// How far a failed attempt got.
     fn progress(&self) -> AttemptProgress;
 
-    /// The fault in the part of a response head that has arrived. Called when the gateway stops waiting for the rest,
-    /// because an incomplete head is not parsed at each part. `head` is cleared.
+    /// The fault in the part of a response head that has arrived. Called when the gateway stops waiting for
+    /// the rest, because an incomplete head is not parsed at each part. `head` is cleared.
     fn fault_in_head(&mut self, _head: &mut ResponseHead) -> Option<ExchangeFailure> {
         None
     }

@@ -13,9 +13,9 @@ use exchange::observe::node_loads::NodeLoadQuery;
 use net::env::Socket;
 use net::listener::Listener;
 
-/// How long an idle connection of a removed listener may wait for one more request, which is answered with `Connection:
-/// close`. An immediate close could cross with a request on its way; most busy clients send their next request within
-/// this time and so learn of the end without losing a request.
+/// How long an idle connection of a removed listener may wait for one more request, which is answered with
+/// `Connection: close`. An immediate close could cross with a request on its way; most busy clients send
+/// their next request within this time and so learn of the end without losing a request.
 pub(crate) const CLOSE_GRACE_MS: u64 = 2_000;
 
 /// A request to a worker.
@@ -26,8 +26,8 @@ pub(crate) enum WorkerCommand {
     Listeners,
     /// Close silent connections to make room, as many as [`WorkerStatus::asked`] says.
     Evict,
-    /// Accept no more, and end connections once their exchange is done. A second one only shortens the spread of the
-    /// first.
+    /// Accept no more, and end connections once their exchange is done. A second one only shortens the spread
+    /// of the first.
     Drain(ListenerClosing),
     /// Answer with the measurements at nodes, for a report.
     Loads(NodeLoadQuery),
@@ -39,7 +39,8 @@ pub(crate) enum WorkerCommand {
     Panic,
 }
 
-/// A request of the control API to an endpoint of loaded code. Only as many wait as the control API has connections.
+/// A request of the control API to an endpoint of loaded code. Only as many wait as the control API has
+/// connections.
 pub(crate) struct EndpointCall {
     pub(crate) endpoint: LoadedEndpoint,
     pub(crate) request: EndpointRequest,
@@ -47,8 +48,8 @@ pub(crate) struct EndpointCall {
     pub(crate) answer: oneshot::Sender<Result<EndpointReply, String>>,
 }
 
-/// How other threads reach a worker. The queue is not bounded by itself: what goes in is bounded by the number of
-/// connections, listeners and operator's commands.
+/// How other threads reach a worker. The queue is not bounded by itself: what goes in is bounded by the
+/// number of connections, listeners and operator's commands.
 #[derive(Clone)]
 pub(crate) struct Handle {
     pub(crate) commands: UnboundedSender<WorkerCommand>,
@@ -64,8 +65,8 @@ pub(crate) fn channel() -> (Handle, UnboundedReceiver<WorkerCommand>) {
 /// How the connections of a closing listener end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListenerClosing {
-    /// Connections begin to close one after the other, spread over this time, so that their clients do not all connect
-    /// again at once. 0: all begin at once.
+    /// Connections begin to close one after the other, spread over this time, so that their clients do not
+    /// all connect again at once. 0: all begin at once.
     pub(crate) spread_ms: u64,
     /// How long a connection that has carried a request waits for one more when it begins to close.
     pub(crate) kept_ms: u64,

@@ -1,6 +1,7 @@
-//! Compiles a checked snapshot into the generation that the workers run. It compiles the objects that a change touches
-//! and shares the rest, so that one change among 100,000 objects costs as much as one among ten. It runs on the control
-//! side's thread; it knows plugins only as kinds, and returns its faults to its caller.
+//! Compiles a checked snapshot into the generation that the workers run. It compiles the objects that a
+//! change touches and shares the rest, so that one change among 100,000 objects costs as much as one among
+//! ten. It runs on the control side's thread; it knows plugins only as kinds, and returns its faults to its
+//! caller.
 
 mod body_variables;
 mod consumer;
@@ -31,7 +32,7 @@ use model::discovery::ServiceDirectory;
 use model::extension::LoadedVersion;
 use model::resource::UpstreamScheme;
 use model::secret_reference::SecretValues;
-use model::snapshot::{Applied, Difference, SnapshotObject, Snapshot};
+use model::snapshot::{Applied, Difference, Snapshot, SnapshotObject};
 use model::staple::Staples;
 use model::{ObjectKey, ObjectKind};
 use router::{Mode, Router};
@@ -64,7 +65,8 @@ pub struct CompileFault {
     pub key: ObjectKey,
     /// The fault, a sentence.
     pub reason: String,
-    /// Whether the form compiled before stays in force; otherwise requests that depend on the object are answered 503.
+    /// Whether the form compiled before stays in force; otherwise requests that depend on the object are
+    /// answered 503.
     pub kept: bool,
 }
 
@@ -84,7 +86,8 @@ pub struct SnapshotCompiler {
     /// The zone of this instance.
     zone: Option<Box<str>>,
     current: Runtime,
-    /// The upstreams that plugins hold in their configurations; dropped ones are removed with the next change.
+    /// The upstreams that plugins hold in their configurations; dropped ones are removed with the next
+    /// change.
     plugin_upstreams: FastMap<Box<str>, HeldUpstream>,
     consumer_entries: FastMap<Arc<str>, Vec<(&'static str, Box<str>)>>,
     /// Where OCSP responses are found; none: nothing is stapled.
@@ -128,8 +131,8 @@ struct Dirty {
 }
 
 impl SnapshotCompiler {
-    /// A compiler for these kinds of plugins, in this router mode; nothing is compiled yet. Names are looked up through
-    /// the services' resolver.
+    /// A compiler for these kinds of plugins, in this router mode; nothing is compiled yet. Names are looked
+    /// up through the services' resolver.
     pub fn new(
         kinds: &[&'static PluginKind],
         mode: Mode,
@@ -181,15 +184,16 @@ impl SnapshotCompiler {
         }
     }
 
-    /// Resolves references to secrets and environment variables by `values`; without it no reference can be resolved.
-    /// When a value changes, the objects that refer to it have to be applied again.
+    /// Resolves references to secrets and environment variables by `values`; without it no reference can be
+    /// resolved. When a value changes, the objects that refer to it have to be applied again.
     #[must_use]
     pub fn with_secrets(mut self, values: Arc<dyn SecretValues>) -> SnapshotCompiler {
         self.secrets = values;
         self
     }
 
-    /// Has the plugins of these extensions, which the settings name, beside the kinds and the extensions among the objects.
+    /// Has the plugins of these extensions, which the settings name, beside the kinds and the extensions
+    /// among the objects.
     #[must_use]
     pub fn with_fixed_extensions(mut self, extensions: &[LoadedVersion]) -> SnapshotCompiler {
         let code = |version: &LoadedVersion| {
@@ -224,8 +228,9 @@ impl SnapshotCompiler {
         Arc::new(self.current.clone())
     }
 
-    /// Compiles what `applied` changes. The generation is complete in any case; objects that could not be compiled, now
-    /// or earlier, are in the faults, and their requests are answered 503 instead of being served unprotected.
+    /// Compiles what `applied` changes. The generation is complete in any case; objects that could not be
+    /// compiled, now or earlier, are in the faults, and their requests are answered 503 instead of being
+    /// served unprotected.
     pub fn apply(&mut self, applied: &Applied) -> (Arc<Runtime>, Vec<CompileFault>) {
         let dirty = dirty(applied, &self.kinds);
         let snapshot = &applied.snapshot;

@@ -1,5 +1,5 @@
-//! Everything that one worker needs to serve an exchange: its thread's services, the configuration in force, upstreams,
-//! exchanges for reuse, counters and the access log. It accepts nothing and starts no task.
+//! Everything that one worker needs to serve an exchange: its thread's services, the configuration in force,
+//! upstreams, exchanges for reuse, counters and the access log. It accepts nothing and starts no task.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -116,9 +116,11 @@ impl WorkerContext {
         self.merged.borrow_mut().of(route, consumer, added)
     }
 
-    /// Counts an ended exchange, which `generation` has decided, and writes its line of the access log, if there is one.
+    /// Counts an ended exchange, which `generation` has decided, and writes its line of the access log, if
+    /// there is one.
     pub(crate) fn observe(&self, exchange: &Exchange, generation: &Generation) {
-        // This thread is the only writer, so a load and a store suffice and cost less than an atomic addition.
+        // This thread is the only writer, so a load and a store suffice and cost less than an atomic
+        // addition.
         let requests = &self.status.requests;
         requests.store(requests.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         let upstream = |slot| generation.upstreams.get(slot).map(|upstream| &upstream.identity);

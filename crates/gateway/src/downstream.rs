@@ -1,5 +1,5 @@
-//! The downstream side: connections of clients, by protocol, and what each of them knows of its listener and of its place
-//! in the worker's counts.
+//! The downstream side: connections of clients, by protocol, and what each of them knows of its listener and
+//! of its place in the worker's counts.
 
 pub(crate) mod arrival;
 pub(crate) mod connection_guard;

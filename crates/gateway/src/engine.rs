@@ -1,5 +1,5 @@
-//! The data plane as the boot code uses it: starts workers, publishes generations and listeners, drains, stops, and
-//! reports readiness.
+//! The data plane as the boot code uses it: starts workers, publishes generations and listeners, drains,
+//! stops, and reports readiness.
 
 mod crew;
 mod life;
@@ -21,7 +21,9 @@ use crew::Crew;
 use life::Seed;
 use watch::StallWatch;
 
-use crate::command::{CLOSE_GRACE_MS, ListenerClosing, WorkerCommand, EndpointCall, Handle, AcceptQueuePolicy};
+use crate::command::{
+    AcceptQueuePolicy, CLOSE_GRACE_MS, EndpointCall, Handle, ListenerClosing, WorkerCommand,
+};
 use crate::observe::access_log::AccessLog;
 use crate::observe::log_writer::LogWriter;
 use crate::observe::tap::WorkerTap;
@@ -30,7 +32,7 @@ use crate::observe::{exposition, series_text};
 use crate::runtime::Runtime;
 use crate::upstream::{Upstream, protection};
 use exchange::observe::metrics::SharedSeries;
-use exchange::observe::node_loads::{NodeLoads, NodeLoadQuery};
+use exchange::observe::node_loads::{NodeLoadQuery, NodeLoads};
 use exchange::options::Options;
 use exchange::overload::{OverloadState, memory};
 use exchange::plugin::services::Services;
@@ -38,20 +40,20 @@ use model::instance::ConnectionCounts;
 use model::loaded_endpoint::LoadedEndpoint;
 use model::report::{EndpointReply, EndpointRequest};
 use net::env;
-use net::listener::{self, ListenerChanges, ListenFault, Listener, ListenerSet, WantedListener};
+use net::listener::{self, ListenFault, Listener, ListenerChanges, ListenerSet, WantedListener};
 use net::quic::QuicProcess;
 
 /// Interval at which a drain checks whether it is done.
 const DRAIN_POLL: Duration = Duration::from_millis(5);
-/// The same interval once a drain has taken [`DRAIN_IS_LONG`], because an old process may wait an hour for its last
-/// tunnel.
+/// The same interval once a drain has taken [`DRAIN_IS_LONG`], because an old process may wait an hour for
+/// its last tunnel.
 const LONG_DRAIN_POLL: Duration = Duration::from_millis(100);
 const DRAIN_IS_LONG: Duration = Duration::from_secs(5);
-/// How long a connection that has sent nothing yet may still send its first request when the engine ends: its client has
-/// just connected, and would lose the request.
+/// How long a connection that has sent nothing yet may still send its first request when the engine ends: its
+/// client has just connected, and would lose the request.
 const FIRST_REQUEST_MS: u64 = 2_000;
-/// Over how long the kept connections of a process that was replaced are told to close: 10,000 of them come back at 1,000 a
-/// second, which costs the new process little.
+/// Over how long the kept connections of a process that was replaced are told to close: 10,000 of them come
+/// back at 1,000 a second, which costs the new process little.
 const SPREAD_MS: u64 = 10_000;
 /// Longest delay of a worker's timers, unless the machine is overloaded.
 const TIMERS_LATE_MS: u64 = 200;
@@ -100,7 +102,8 @@ pub struct EngineConfig {
 }
 
 impl Engine {
-    /// Starts the workers. They accept nothing until they are told where: [`Engine::open`], [`Engine::listen`].
+    /// Starts the workers. They accept nothing until they are told where: [`Engine::open`],
+    /// [`Engine::listen`].
     ///
     /// # Errors
     /// When a thread cannot be made.
@@ -171,7 +174,8 @@ impl Engine {
         self.listeners.load()
     }
 
-    /// Names the addresses of this process that are not the proxy's: no session goes to one because its client wanted to.
+    /// Names the addresses of this process that are not the proxy's: no session goes to one because its
+    /// client wanted to.
     pub fn set_other_listeners(&self, addresses: Vec<SocketAddr>) {
         self.shared.own_addresses.set_others(addresses);
     }
@@ -187,9 +191,9 @@ impl Engine {
         }
     }
 
-    /// Opens the `wanted` listeners: existing ones are kept untouched, new ones are bound first, and the others stop
-    /// accepting. Connections that the kernel has queued at a removed listener are served; its connections end after
-    /// the exchange in flight; its tunnels are kept.
+    /// Opens the `wanted` listeners: existing ones are kept untouched, new ones are bound first, and the
+    /// others stop accepting. Connections that the kernel has queued at a removed listener are served; its
+    /// connections end after the exchange in flight; its tunnels are kept.
     ///
     /// # Errors
     /// The first listener that cannot be bound; nothing has changed then.
@@ -204,8 +208,8 @@ impl Engine {
     }
 
     fn replace_listeners(&self, set: ListenerSet, removed: &[Arc<Listener>]) {
-        // The kernel accepts as long as one descriptor of the socket is open, so these are closed before the workers
-        // close theirs.
+        // The kernel accepts as long as one descriptor of the socket is open, so these are closed before the
+        // workers close theirs.
         removed.iter().for_each(|listener| listener.close());
         let connections = set.iter().filter(|listener| !listener.wanted().protocols.udp);
         self.shared.own_addresses.set_proxy(connections.map(|listener| listener.address()).collect());
@@ -255,26 +259,31 @@ impl Engine {
         self.workers().map(|worker| worker.status.sessions.udp_open.load(Ordering::Relaxed)).sum()
     }
 
-    /// Stops accepting, serves the connections that the kernel has queued, lets exchanges end for at most `grace`, then
-    /// stops. What plugins have queued is delivered meanwhile and, after the last exchange, in the rest of `grace`.
-    /// True if all ended in time.
+    /// Stops accepting, serves the connections that the kernel has queued, lets exchanges end for at most
+    /// `grace`, then stops. What plugins have queued is delivered meanwhile and, after the last exchange, in
+    /// the rest of `grace`. True if all ended in time.
     pub fn drain(&self, grace: Duration, abandon: &dyn Fn() -> bool) -> bool {
         let first_ms = FIRST_REQUEST_MS.min(part_ms(grace, 2));
         let closing = ListenerClosing { spread_ms: 0, kept_ms: 0, first_ms, queue: AcceptQueuePolicy::Serve };
         self.end(grace, abandon, closing)
     }
 
-    /// As [`Engine::drain`], when another process accepts on the same sockets: the kernel's queue is left to it, and
-    /// connections are told to close one after the other, see [`Engine::hand_over_times`].
+    /// As [`Engine::drain`], when another process accepts on the same sockets: the kernel's queue is left to
+    /// it, and connections are told to close one after the other, see [`Engine::hand_over_times`].
     pub fn hand_over(&self, grace: Duration, abandon: &dyn Fn() -> bool) -> bool {
         let (spread_ms, wait_ms) = hand_over_ms(grace);
-        let closing = ListenerClosing { spread_ms, kept_ms: wait_ms, first_ms: wait_ms, queue: AcceptQueuePolicy::Leave };
+        let closing = ListenerClosing {
+            spread_ms,
+            kept_ms: wait_ms,
+            first_ms: wait_ms,
+            queue: AcceptQueuePolicy::Leave,
+        };
         self.end(grace, abandon, closing)
     }
 
-    /// The times of [`Engine::hand_over`] with this `grace` for kept connections: during the first time each connection
-    /// is told to close with its next response; a connection without a further request is closed when the second time
-    /// has passed as well. No exchange begins after that.
+    /// The times of [`Engine::hand_over`] with this `grace` for kept connections: during the first time each
+    /// connection is told to close with its next response; a connection without a further request is closed
+    /// when the second time has passed as well. No exchange begins after that.
     pub fn hand_over_times(grace: Duration) -> (Duration, Duration) {
         let (spread_ms, wait_ms) = hand_over_ms(grace);
         (Duration::from_millis(spread_ms), Duration::from_millis(wait_ms + TIMERS_LATE_MS))
@@ -282,7 +291,8 @@ impl Engine {
 
     /// Tells every connection to close at once, during [`Engine::hand_over`].
     pub fn shorten_hand_over(&self) {
-        let closing = ListenerClosing { spread_ms: 0, kept_ms: 0, first_ms: 0, queue: AcceptQueuePolicy::Leave };
+        let closing =
+            ListenerClosing { spread_ms: 0, kept_ms: 0, first_ms: 0, queue: AcceptQueuePolicy::Leave };
         self.tell(|| WorkerCommand::Drain(closing));
     }
 
@@ -322,8 +332,8 @@ impl Engine {
         self.crew.join();
     }
 
-    /// The measurements of all workers at the nodes of `only`, or of all upstreams. A worker that does not answer within
-    /// `LOADS_WAIT` is left out.
+    /// The measurements of all workers at the nodes of `only`, or of all upstreams. A worker that does not
+    /// answer within `LOADS_WAIT` is left out.
     pub fn loads(&self, only: Option<&Upstream>) -> NodeLoads {
         let (answer, answers) = channel();
         let only = only.map(|upstream| &upstream.nodes);
@@ -337,8 +347,8 @@ impl Engine {
         loads
     }
 
-    /// Lets a worker answer a request of the control API to an endpoint of loaded code; each time the next one, as the kernel
-    /// would spread connections. Nothing is sent if the worker cannot answer.
+    /// Lets a worker answer a request of the control API to an endpoint of loaded code; each time the next
+    /// one, as the kernel would spread connections. Nothing is sent if the worker cannot answer.
     pub fn ask_endpoint(
         &self,
         endpoint: LoadedEndpoint,
@@ -403,7 +413,8 @@ fn part_ms(grace: Duration, parts: u32) -> u64 {
     u64::try_from((grace / parts).as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Over how long connections are told to close, and how long each then waits for a request: both within half of `grace`.
+/// Over how long connections are told to close, and how long each then waits for a request: both within half
+/// of `grace`.
 fn hand_over_ms(grace: Duration) -> (u64, u64) {
     (SPREAD_MS.min(part_ms(grace, 4)), CLOSE_GRACE_MS.min(part_ms(grace, 4)))
 }
@@ -421,8 +432,8 @@ fn readiness(draining: bool, configured: impl Iterator<Item = bool>) -> Result<(
     }
 }
 
-/// Body of the side thread: frees old generations, which for a large configuration takes longer than a request may
-/// wait, and checks meanwhile whether the workers turn their event loops. One that has stood for
+/// Body of the side thread: frees old generations, which for a large configuration takes longer than a
+/// request may wait, and checks meanwhile whether the workers turn their event loops. One that has stood for
 /// `stands_most_ms` is replaced; 0 is never.
 fn bury_and_watch(
     crew: &Arc<Crew>,

@@ -1,5 +1,6 @@
-//! Closes silent client connections when connection slots or descriptors run out: the one that has been silent longest
-//! in the whole process, those that never sent a byte first. A connection with a request in flight is never closed.
+//! Closes silent client connections when connection slots or descriptors run out: the one that has been
+//! silent longest in the whole process, those that never sent a byte first. A connection with a request in
+//! flight is never closed.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
@@ -7,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::command::{WorkerCommand, Handle};
+use crate::command::{Handle, WorkerCommand};
 use crate::idle::IdleConnections;
 use crate::observe::idle_counts::IdleState;
 use crate::observe::status::WorkerStatus;
@@ -15,20 +16,21 @@ use exchange::WorkerLocal;
 use exchange::overload::capacity::Shortage;
 use net::env;
 
-/// The most connections that are told to close at once, as many as nginx closes: enough for the next clients and their
-/// upstream connections. Closing one takes some 40 µs, and all others wait meanwhile.
+/// The most connections that are told to close at once, as many as nginx closes: enough for the next clients
+/// and their upstream connections. Closing one takes some 40 µs, and all others wait meanwhile.
 const AT_ONCE: usize = 32;
-/// How long a connection that has sent nothing, or that has its last response, must have been silent before it may be
-/// closed. The request of an honest client arrives within a few milliseconds of its handshake; without this limit,
-/// clients that compete for the last slots would evict each other before any of them is served.
+/// How long a connection that has sent nothing, or that has its last response, must have been silent before
+/// it may be closed. The request of an honest client arrives within a few milliseconds of its handshake;
+/// without this limit, clients that compete for the last slots would evict each other before any of them is
+/// served.
 const UNUSED_LEAST_MS: u32 = 100;
-/// The same for connections that have carried a request, or have begun one. It is longer, so that a flood of new
-/// connections, each younger than that, cannot evict clients that send a request every second.
+/// The same for connections that have carried a request, or have begun one. It is longer, so that a flood of
+/// new connections, each younger than that, cannot evict clients that send a request every second.
 pub(crate) const USED_LEAST_MS: u32 = 1_000;
 /// How long this worker waits for another one to close connections.
 const ELSEWHERE_MS: u64 = 1;
-/// A worker that has not turned its event loop for this long is passed over, because it may close connections too late.
-/// That is ten turns of the loop; the asking worker continues with the next one.
+/// A worker that has not turned its event loop for this long is passed over, because it may close connections
+/// too late. That is ten turns of the loop; the asking worker continues with the next one.
 const STANDS_AFTER_MS: u64 = 200;
 
 impl IdleState {
@@ -88,7 +90,8 @@ impl Evictor {
         self.status.settled(1);
     }
 
-    /// Closes up to `wanted` connections, of this worker or another, always the one that has been silent longest.
+    /// Closes up to `wanted` connections, of this worker or another, always the one that has been silent
+    /// longest.
     #[cold]
     pub(crate) fn evict(&self, shortage: Shortage, wanted: usize) -> Evicted {
         let now_ms = self.local.clock_ns() / 1_000_000;
@@ -154,7 +157,8 @@ impl Evictor {
         Evicted { here: 1, elsewhere: 0 }
     }
 
-    /// Connections of all workers that were told to close and have not ended. Those of a stalled worker do not count.
+    /// Connections of all workers that were told to close and have not ended. Those of a stalled worker do
+    /// not count.
     pub(crate) fn leaving(&self) -> usize {
         leaving(self.peers(), self.local.index, self.local.clock_ns() / 1_000_000)
     }
@@ -163,8 +167,8 @@ impl Evictor {
         self.peers.get().map_or(&[], |peers| peers)
     }
 
-    /// Calls [`Evictor::evict`] because a system call found no descriptor, and waits for the connections to end. False
-    /// if none was closed.
+    /// Calls [`Evictor::evict`] because a system call found no descriptor, and waits for the connections to
+    /// end. False if none was closed.
     #[cold]
     pub(crate) async fn free_descriptors(&self) -> bool {
         self.local.shared.capacity.read_limit();
@@ -200,7 +204,8 @@ impl Evictor {
     }
 }
 
-/// Whether a worker has not turned its event loop for [`STANDS_AFTER_MS`]. The asking worker itself is never stalled.
+/// Whether a worker has not turned its event loop for [`STANDS_AFTER_MS`]. The asking worker itself is never
+/// stalled.
 fn stands(status: &WorkerStatus, now_ms: u64) -> bool {
     now_ms.saturating_sub(status.beat_ms.load(Ordering::Relaxed)) >= STANDS_AFTER_MS
 }
@@ -212,8 +217,8 @@ fn leaving(peers: &[Handle], own: usize, now_ms: u64) -> usize {
     turning.map(|(_, peer)| peer.status.leaving.load(Ordering::Relaxed)).sum()
 }
 
-/// The worker with the connection to close next, and the state of that connection: the first state in eviction order,
-/// and in it the longest silence. `own` is the index of the asking worker.
+/// The worker with the connection to close next, and the state of that connection: the first state in
+/// eviction order, and in it the longest silence. `own` is the index of the asking worker.
 fn longest_silent(peers: &[Handle], own: usize, now_ms: u64) -> Option<(IdleState, usize)> {
     IdleState::ALL.iter().find_map(|silence| {
         let age_ms = |peer: &Handle| {

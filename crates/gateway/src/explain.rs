@@ -1,5 +1,5 @@
-//! Explains the decision on a request: the same preparation and the same router as for a real request. Plugins tell their
-//! effect without it. It sends nothing, counts nothing and touches no worker.
+//! Explains the decision on a request: the same preparation and the same router as for a real request.
+//! Plugins tell their effect without it. It sends nothing, counts nothing and touches no worker.
 
 mod destination;
 mod session;
@@ -16,7 +16,7 @@ use router::path::PathScratch;
 use router::{Params, Verdict};
 use serde_json::{Value, json};
 
-use crate::runtime::{Generation, CompiledRoute, Runtime};
+use crate::runtime::{CompiledRoute, Generation, Runtime};
 use exchange::Exchange;
 use exchange::WorkerLocal;
 use exchange::exchange::RequestScheme;
@@ -30,10 +30,11 @@ pub use session::explain_session;
 /// Candidates that a record lists at most; `considered_total` is the number of all.
 const CONSIDERED_MAX: usize = 100;
 
-/// The record for a request: `revision`, the `request` as the router sees it, the route that `matched`, why it is answered
-/// 503 (`closed`), the candidates that were `considered`, in order, with their verdicts, the faulty routes that are not
-/// in the table (`unplaced`), what each plugin would do (`pipeline`), the request as it would be `forwarded`, and the
-/// `upstream` with its endpoints, or the `choices` of a plugin that divides such requests, each with its share. `with` of the question is not looked at.
+/// The record for a request: `revision`, the `request` as the router sees it, the route that `matched`, why
+/// it is answered 503 (`closed`), the candidates that were `considered`, in order, with their verdicts, the
+/// faulty routes that are not in the table (`unplaced`), what each plugin would do (`pipeline`), the request
+/// as it would be `forwarded`, and the `upstream` with its endpoints, or the `choices` of a plugin that
+/// divides such requests, each with its share. `with` of the question is not looked at.
 ///
 /// # Errors
 /// Why the gateway would refuse the request before looking for a route, as a sentence.

@@ -1,5 +1,5 @@
-//! Decides which fields are forwarded: removes hop-by-hop fields and names the client in the forwarding fields. It
-//! writes nothing; each protocol writes fields in its own form, as a [`FieldSink`].
+//! Decides which fields are forwarded: removes hop-by-hop fields and names the client in the forwarding
+//! fields. It writes nothing; each protocol writes fields in its own form, as a [`FieldSink`].
 
 pub(crate) mod upgrade;
 
@@ -18,8 +18,8 @@ pub(crate) trait EntrySink: FieldSink + Sized {
     }
 }
 
-/// The fields that an endpoint receives besides those of the protocol's own framing (RFC 9110 section 7.6), without those
-/// that its protocol does not have.
+/// The fields that an endpoint receives besides those of the protocol's own framing (RFC 9110 section 7.6),
+/// without those that its protocol does not have.
 pub(crate) fn request_fields(exchange: &Exchange, without: FieldSet, sink: &mut impl EntrySink) {
     let request = &exchange.request;
     let options = &exchange.local().options.forward;
@@ -92,7 +92,8 @@ pub(crate) fn entry_fields(
     }
 }
 
-/// `X-Forwarded-For`: the values of the request as one list (RFC 9110 section 5.3), followed by the peer's address.
+/// `X-Forwarded-For`: the values of the request as one list (RFC 9110 section 5.3), followed by the peer's
+/// address.
 fn forwarded_for(exchange: &Exchange, client: &[u8], sink: &mut impl FieldSink) {
     let mut earlier = exchange.request.headers.get_all_known(FieldId::XForwardedFor).peekable();
     if earlier.peek().is_none() {
@@ -139,8 +140,8 @@ pub(crate) fn keep_accel_fields(exchange: &mut Exchange) {
     }
 }
 
-/// The fields that a client receives besides those of the protocol's own framing. `has_body` says whether a body, and so a
-/// length of its own, will follow; `date` is for a response that carries none.
+/// The fields that a client receives besides those of the protocol's own framing. `has_body` says whether a
+/// body, and so a length of its own, will follow; `date` is for a response that carries none.
 pub(crate) fn response_fields(exchange: &Exchange, has_body: bool, date: &[u8], sink: &mut impl FieldSink) {
     let response = &exchange.response;
     let server = exchange.local().options.forward.server.as_deref();

@@ -1,6 +1,6 @@
-//! Silent client connections, that is those without a request in flight, in the order in which they became silent, so
-//! that the one that has been silent longest is found in constant time. It does not decide when a connection has to
-//! close.
+//! Silent client connections, that is those without a request in flight, in the order in which they became
+//! silent, so that the one that has been silent longest is found in constant time. It does not decide when a
+//! connection has to close.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 use crate::observe::idle_counts::{IdleState, KINDS, age_ms};
 use crate::observe::status::WorkerStatus;
 
-/// The silent connections of one worker, each under the index of its timer: linked lists through one table, so that a
-/// connection enters and leaves in constant time and without allocation once the table has its size. 16 bytes for each
-/// connection.
+/// The silent connections of one worker, each under the index of its timer: linked lists through one table,
+/// so that a connection enters and leaves in constant time and without allocation once the table has its
+/// size. 16 bytes for each connection.
 pub(crate) struct IdleConnections {
     places: Vec<IdleEntry>,
     lists: [List; KINDS],
@@ -53,8 +53,8 @@ impl IdleConnections {
         IdleConnections { places: Vec::new(), lists: [List { first: NONE, last: NONE }; KINDS], status }
     }
 
-    /// Records that the connection at `index` is silent from `now_ms` on. A connection that was told to close stays
-    /// told.
+    /// Records that the connection at `index` is silent from `now_ms` on. A connection that was told to close
+    /// stays told.
     pub(crate) fn enter(&mut self, index: u32, silence: IdleState, now_ms: u64) {
         if self.places.len() <= index as usize {
             self.places.resize(index as usize + 1, ACTIVE);
@@ -82,7 +82,8 @@ impl IdleConnections {
         self.count(silence, 1);
     }
 
-    /// Records that the connection at `index` has a request in flight, or has ended. True if it had been told to close.
+    /// Records that the connection at `index` has a request in flight, or has ended. True if it had been told
+    /// to close.
     pub(crate) fn leave(&mut self, index: u32) -> bool {
         let Some(place) = self.places.get_mut(index as usize) else { return false };
         match place.standing {
@@ -98,8 +99,8 @@ impl IdleConnections {
         }
     }
 
-    /// Tells the connection that has been silent longest in state `silence` to close, if its silence has lasted
-    /// `least_ms`; returns its index.
+    /// Tells the connection that has been silent longest in state `silence` to close, if its silence has
+    /// lasted `least_ms`; returns its index.
     pub(crate) fn give_way(&mut self, silence: IdleState, least_ms: u32, now_ms: u64) -> Option<u32> {
         let first = self.lists[silence as usize].first;
         let place = self.places.get(first as usize)?;

@@ -1,5 +1,6 @@
-//! The data plane: workers that accept connections, decide requests by a compiled configuration and forward them.
-//! It knows plugins only as a trait, configuration only as snapshots of the model, and nothing of the control side.
+//! The data plane: workers that accept connections, decide requests by a compiled configuration and forward
+//! them. It knows plugins only as a trait, configuration only as snapshots of the model, and nothing of the
+//! control side.
 #![cfg_attr(any(test, feature = "simulation"), allow(clippy::unwrap_used))]
 
 pub mod body;

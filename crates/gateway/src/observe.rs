@@ -1,5 +1,5 @@
-//! Observation of the data plane: counters for a scrape, lines for an access log, warnings about endpoints. The first
-//! two cost nothing where they are off, warnings nothing while no attempt fails.
+//! Observation of the data plane: counters for a scrape, lines for an access log, warnings about endpoints.
+//! The first two cost nothing where they are off, warnings nothing while no attempt fails.
 
 pub mod access_log;
 pub(crate) mod current_work;

@@ -1,5 +1,5 @@
-//! The life of a request between its head and its log line: prepare, match, plugins, forward or reply, log. It knows
-//! protocols only as the traits of `body`, and plugins only as chains.
+//! The life of a request between its head and its log line: prepare, match, plugins, forward or reply, log.
+//! It knows protocols only as the traits of `body`, and plugins only as chains.
 
 mod active_attempt;
 mod adaptive_concurrency;
@@ -86,7 +86,8 @@ pub(crate) struct LogChains {
 }
 
 /// Serves the request in `exchange`; its body and its response go through `downstream`.
-// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
+// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds
+// this one.
 #[allow(clippy::manual_async_fn)]
 pub(crate) fn run<'a, S: DownstreamStream>(
     context: &'a WorkerContext,
@@ -103,7 +104,8 @@ pub(crate) fn run<'a, S: DownstreamStream>(
         context.status.tap.begin(journey.exchange);
         let outcome = match serve(&mut journey).await {
             Ok(outcome) => outcome,
-            // In a pooled box, because few requests need this state and it would enlarge the state of all others.
+            // In a pooled box, because few requests need this state and it would enlarge the state of all
+            // others.
             Err(failure) => PooledBox::pin(failed(&mut journey, failure)).await,
         };
         let merged = journey.chains.into_merged();
@@ -111,8 +113,12 @@ pub(crate) fn run<'a, S: DownstreamStream>(
     }
 }
 
-/// Answers a request that failed: with a stored response if a plugin has one for this failure, otherwise with the failure.
-async fn failed<S: DownstreamStream>(journey: &mut Journey<'_, S>, failure: ExchangeFailure) -> PipelineOutcome {
+/// Answers a request that failed: with a stored response if a plugin has one for this failure, otherwise with
+/// the failure.
+async fn failed<S: DownstreamStream>(
+    journey: &mut Journey<'_, S>,
+    failure: ExchangeFailure,
+) -> PipelineOutcome {
     // Bytes that a cut response has brought are of no use to a plugin that wants all of them.
     journey.exchange.copies.tap = None;
     if journey.chains.has(PluginPhase::UpstreamResponse)
@@ -129,7 +135,8 @@ async fn failed<S: DownstreamStream>(journey: &mut Journey<'_, S>, failure: Exch
 }
 
 /// Serves the request; an error has not been answered yet, and its response passes through the chains.
-// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
+// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds
+// this one.
 #[allow(clippy::manual_async_fn)]
 fn serve<'a, 'j: 'a, S: DownstreamStream>(
     journey: &'a mut Journey<'j, S>,
@@ -202,16 +209,20 @@ fn is_redirect(reply: Option<&LocalReply>) -> bool {
 /// Refuses a body with a declared length above `limit_bytes`; 0 is without limit.
 fn check_body_length(length: BodyLength, limit_bytes: u64) -> Result<(), ExchangeFailure> {
     match length {
-        BodyLength::Known(bytes) if limit_bytes != 0 && bytes > limit_bytes => {
-            Err(ExchangeFailure::new(Cause::BodyTooLarge, format!("the limit for a body is {limit_bytes} bytes")))
-        }
+        BodyLength::Known(bytes) if limit_bytes != 0 && bytes > limit_bytes => Err(ExchangeFailure::new(
+            Cause::BodyTooLarge,
+            format!("the limit for a body is {limit_bytes} bytes"),
+        )),
         _ => Ok(()),
     }
 }
 
 /// Finds the route with what is known of the request so far, and tells the host pattern by which it matches,
 /// where hosts are looked up first.
-fn find_route<'g>(generation: &'g Generation, exchange: &mut Exchange) -> Result<Option<&'g str>, ExchangeFailure> {
+fn find_route<'g>(
+    generation: &'g Generation,
+    exchange: &mut Exchange,
+) -> Result<Option<&'g str>, ExchangeFailure> {
     let mut params = std::mem::take(&mut exchange.params);
     let found = generation.router.find_match(&*exchange, &mut params);
     exchange.params = params;
@@ -277,6 +288,7 @@ pub(crate) fn log(context: &WorkerContext, exchange: &mut Exchange, log: LogChai
     context.current_work().set(CurrentWork::Nothing);
 }
 
-// Their origins have real sockets, which the network of the simulation does not reach: they would wait for ever.
+// Their origins have real sockets, which the network of the simulation does not reach: they would wait for
+// ever.
 #[cfg(all(test, not(feature = "simulation")))]
 mod tests;

@@ -1,5 +1,5 @@
-//! One generation of the compiled configuration: immutable, shared by all workers, published as a whole. `compile`
-//! makes it and `pipeline` uses it.
+//! One generation of the compiled configuration: immutable, shared by all workers, published as a whole.
+//! `compile` makes it and `pipeline` uses it.
 
 pub mod consumers;
 pub(crate) mod merged;
@@ -74,8 +74,8 @@ pub struct CompiledRoute {
     pub bulkhead: Option<Bulkhead>,
     /// How early its requests are rejected under overload.
     pub priority: Priority,
-    /// Why it must not serve, if an object that it refers to is missing, or a plugin of it cannot be built; without
-    /// this check a route could lose its protection.
+    /// Why it must not serve, if an object that it refers to is missing, or a plugin of it cannot be built;
+    /// without this check a route could lose its protection.
     pub missing: Option<Unavailable>,
 }
 
@@ -88,8 +88,9 @@ pub struct Unplaced {
     pub reason: Box<str>,
 }
 
-/// A worker's reference to a generation. Exchanges share it by a count of the worker's own; the last one sends the
-/// generation to the side thread to be freed, which for a large configuration takes longer than a request may wait.
+/// A worker's reference to a generation. Exchanges share it by a count of the worker's own; the last one
+/// sends the generation to the side thread to be freed, which for a large configuration takes longer than a
+/// request may wait.
 pub struct Generation {
     runtime: Option<Arc<Runtime>>,
     reclaimer: Sender<Arc<Runtime>>,

@@ -1,8 +1,9 @@
-//! Runs a whole gateway in memory, with clients and nodes, from one seed and in virtual time. Connections are cut,
-//! reset and stalled, events come late and in any order, the configuration changes, names change their addresses or
-//! fail, listeners come and go, workers end, the gateway drains. In every run a response belongs to the request that it
-//! is given to and is whole or visibly cut, work is done once, and at the end no connection, timer or task is left. The
-//! same seed gives the same run; a run that fails prints its seed and its trace.
+//! Runs a whole gateway in memory, with clients and nodes, from one seed and in virtual time. Connections are
+//! cut, reset and stalled, events come late and in any order, the configuration changes, names change their
+//! addresses or fail, listeners come and go, workers end, the gateway drains. In every run a response belongs
+//! to the request that it is given to and is whole or visibly cut, work is done once, and at the end no
+//! connection, timer or task is left. The same seed gives the same run; a run that fails prints its seed and
+//! its trace.
 
 mod client;
 #[cfg(test)]
@@ -40,7 +41,8 @@ use plan::{Plan, Plant, node_address, proxy_address, second_address};
 
 /// Longest virtual time of a run, in milliseconds; a longer run means that a task waits for ever.
 const RUN_MS_MAX: u64 = 300_000;
-/// How long after the last client all tasks must be at rest, in nanoseconds: longer than any timeout of the plan.
+/// How long after the last client all tasks must be at rest, in nanoseconds: longer than any timeout of the
+/// plan.
 const REST_NS: u64 = 4_000_000_000;
 /// Longest time that the operator grants a drain, in nanoseconds.
 const GRACE_NS: u64 = 8_000_000_000;
@@ -58,7 +60,8 @@ pub(crate) struct Outcome {
     pub(crate) trace: Vec<String>,
 }
 
-/// Runs the simulation of `seed`. `planted` adds a fault that the checks must find; the tests of the checks use it.
+/// Runs the simulation of `seed`. `planted` adds a fault that the checks must find; the tests of the checks
+/// use it.
 pub(crate) fn run(seed: u64, planted: Option<Plant>, traced: bool) -> Outcome {
     let ran = simulate(seed, traced, RUN_MS_MAX, scene(seed, planted));
     let Ran { result, digest, trace } = ran;
@@ -126,8 +129,8 @@ fn counted(working: &Rc<Cell<usize>>, task: impl Future<Output = ()> + 'static) 
     });
 }
 
-/// Last part of a run: waits for clients and operator, then checks the state at rest, after the drain and after the
-/// stop.
+/// Last part of a run: waits for clients and operator, then checks the state at rest, after the drain and
+/// after the stop.
 async fn act(plan: &Plan, gateway: &Gateway, working: &Cell<usize>) {
     if let Some(after_ms) = plan.drain_after_ms {
         env::sleep_ms(after_ms).await;

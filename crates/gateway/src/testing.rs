@@ -8,14 +8,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use exchange::options::{Options, AttemptTimeouts};
+use exchange::options::{AttemptTimeouts, Options};
 use exchange::plugin::PluginKind;
 use exchange::plugin::chain::Chain;
 use exchange::plugin::stream::StreamSession;
 use exchange::plugin::stream::chain::Preread;
 use exchange::testing::{options, services};
 use model::catalog::PluginCatalog;
-use model::snapshot::{SnapshotChange, FaultPolicy, Snapshot};
+use model::snapshot::{FaultPolicy, Snapshot, SnapshotChange};
 use model::{ObjectKey, ObjectKind, WrittenObject};
 use router::{Mode, Router};
 use serde_json::Value;
@@ -40,9 +40,12 @@ pub fn stream_route(kinds: &'static [&'static PluginKind], plugins: &Value) -> A
 ///
 /// # Panics
 /// When one of them is faulty.
-pub fn runtime_of(kinds: &'static [&'static PluginKind], objects: &[(ObjectKind, &str, Value)]) -> Arc<Runtime> {
-    let catalog =
-        PluginCatalog::new(kinds.iter().map(|kind| kind.info()).collect()).expect("the schemas are JSON Schemas");
+pub fn runtime_of(
+    kinds: &'static [&'static PluginKind],
+    objects: &[(ObjectKind, &str, Value)],
+) -> Arc<Runtime> {
+    let catalog = PluginCatalog::new(kinds.iter().map(|kind| kind.info()).collect())
+        .expect("the schemas are JSON Schemas");
     let changes = objects.iter().map(|(kind, id, value)| {
         let key = ObjectKey::new(*kind, id).expect("an id");
         let text = value.to_string().into();
@@ -50,7 +53,8 @@ pub fn runtime_of(kinds: &'static [&'static PluginKind], objects: &[(ObjectKind,
         SnapshotChange { key, written: Some(written) }
     });
     let applied = Snapshot::empty().apply(&catalog, &changes.collect::<Vec<_>>(), 1, FaultPolicy::Strict);
-    let mut compiler = SnapshotCompiler::new(kinds, Mode::default(), AttemptTimeouts::default(), Arc::new(services()));
+    let mut compiler =
+        SnapshotCompiler::new(kinds, Mode::default(), AttemptTimeouts::default(), Arc::new(services()));
     let (runtime, faults) = compiler.apply(&applied);
     assert!(faults.is_empty(), "{faults:?}");
     runtime

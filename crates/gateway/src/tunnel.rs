@@ -1,5 +1,6 @@
-//! A tunnel between two byte streams: forwards bytes both ways, with backpressure, until both sides have closed. Each
-//! direction holds a buffer only while it has bytes, and at most a small one while its receiver takes none.
+//! A tunnel between two byte streams: forwards bytes both ways, with backpressure, until both sides have
+//! closed. Each direction holds a buffer only while it has bytes, and at most a small one while its receiver
+//! takes none.
 
 use std::borrow::BorrowMut;
 use std::future::poll_fn;
@@ -44,7 +45,8 @@ pub(crate) trait TunnelEnd {
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
     /// Makes the end of this value show the peer that the stream was cut.
     fn reset_on_close(&mut self);
-    /// Makes the end of this value show the peer that the stream has ended in order; a socket that is closed does.
+    /// Makes the end of this value show the peer that the stream has ended in order; a socket that is closed
+    /// does.
     fn end_on_close(&mut self) {}
 }
 
@@ -167,15 +169,15 @@ struct Way {
 }
 
 impl Way {
-    /// How to read on. A single message is kept until it is taken; of a bulk transfer the bytes that are not taken stay
-    /// in the kernel.
+    /// How to read on. A single message is kept until it is taken; of a bulk transfer the bytes that are not
+    /// taken stay in the kernel.
     fn piece(&self) -> Capacity {
         let most_bytes = if self.is_bulk { LARGE_BYTES } else { SMALL_BYTES };
         if self.is_bulk { Capacity::Estimate(most_bytes) } else { Capacity::Firm(most_bytes) }
     }
 
-    /// Forwards bytes until one side has to wait; ready once the writing side was closed. `is_last` says that the other
-    /// direction has ended before.
+    /// Forwards bytes until one side has to wait; ready once the writing side was closed. `is_last` says that
+    /// the other direction has ended before.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -231,7 +233,8 @@ impl Way {
     }
 }
 
-/// Bytes that a move has to have for the next one to go through a pipe as well: below this, copying costs less.
+/// Bytes that a move has to have for the next one to go through a pipe as well: below this, copying costs
+/// less.
 const SPLICE_MIN_BYTES: usize = 16 * 1_024;
 
 impl Way {
@@ -243,8 +246,8 @@ impl Way {
         self.pipe.is_some()
     }
 
-    /// Moves bytes through the pipe until one side has to wait. True if the reading side has ended; false if so little came
-    /// that it is copied from now on.
+    /// Moves bytes through the pipe until one side has to wait. True if the reading side has ended; false if
+    /// so little came that it is copied from now on.
     fn poll_splice(
         &mut self,
         cx: &mut Context<'_>,
@@ -285,8 +288,9 @@ impl Way {
     }
 }
 
-/// Both ends of a tunnel. If an error, a stop or a panic ends its task early, that must not look like the orderly end of both
-/// directions. Only the kernel's close of a killed process does, because an option for that costs each session four system calls.
+/// Both ends of a tunnel. If an error, a stop or a panic ends its task early, that must not look like the
+/// orderly end of both directions. Only the kernel's close of a killed process does, because an option for
+/// that costs each session four system calls.
 struct TunnelEndPair<C: TunnelEnd, E: TunnelEnd> {
     client: C,
     endpoint: E,
@@ -335,7 +339,8 @@ impl<C: TunnelEnd, E: TunnelEnd> Tunnel<C, E> {
 
     fn poll_end(&mut self, cx: &mut Context<'_>, deadline: &Deadline) -> Poll<TunnelStop> {
         let mut moved = false;
-        let Tunnel { ends: TunnelEndPair { client, endpoint, in_order }, up, down, timer, idle_timeout_ms } = self;
+        let Tunnel { ends: TunnelEndPair { client, endpoint, in_order }, up, down, timer, idle_timeout_ms } =
+            self;
         let up_done = up.poll(cx, client, endpoint, down.closed, &mut moved);
         let down_done = down.poll(cx, endpoint, client, up.closed, &mut moved);
         match (up_done, down_done) {

@@ -1,6 +1,6 @@
-//! Compiled upstreams, their node sets, and the pools that check out streams to their endpoints. The configuration of
-//! an upstream is immutable and part of a generation; its nodes are published separately (DNS and discovery change them
-//! without a compilation), and what workers measure at nodes is in `state`.
+//! Compiled upstreams, their node sets, and the pools that check out streams to their endpoints. The
+//! configuration of an upstream is immutable and part of a generation; its nodes are published separately
+//! (DNS and discovery change them without a compilation), and what workers measure at nodes is in `state`.
 
 pub(crate) mod authority;
 pub(crate) mod availability;
@@ -54,7 +54,8 @@ use select::Policies;
 
 /// A compiled upstream.
 pub struct Upstream {
-    /// The object that owns it, such as `/upstreams/1` or `/routes/7`: its identity across configuration changes.
+    /// The object that owns it, such as `/upstreams/1` or `/routes/7`: its identity across configuration
+    /// changes.
     pub identity: Arc<str>,
     /// Its slot in the generation and in each worker's state table.
     pub slot: u32,

@@ -1,5 +1,6 @@
-//! A worker: one thread with its event loop, its listeners and its context. It accepts connections, runs commands of
-//! other threads, and sweeps what it keeps; requests are served by `downstream` and `pipeline` with its context.
+//! A worker: one thread with its event loop, its listeners and its context. It accepts connections, runs
+//! commands of other threads, and sweeps what it keeps; requests are served by `downstream` and `pipeline`
+//! with its context.
 
 mod accept;
 mod datagrams;
@@ -11,6 +12,6 @@ mod state;
 #[cfg(feature = "simulation")]
 pub(crate) use run::body;
 pub(crate) use run::run;
-pub(crate) use state::WorkerParts;
 #[cfg(feature = "simulation")]
 pub(crate) use state::Worker;
+pub(crate) use state::WorkerParts;

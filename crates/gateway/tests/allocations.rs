@@ -1,6 +1,6 @@
-//! Counts the cost of requests and clients at the allocator: a plain proxied request allocates nothing once the worker
-//! is warm, from the client's socket to the endpoint's and back, and a client that sends its head or its body slowly,
-//! or reads its response slowly, holds little memory.
+//! Counts the cost of requests and clients at the allocator: a plain proxied request allocates nothing once
+//! the worker is warm, from the client's socket to the endpoint's and back, and a client that sends its head
+//! or its body slowly, or reads its response slowly, holds little memory.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::backtrace::Backtrace;
@@ -12,15 +12,15 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use exchange::client_address::RealIpOptions;
-use exchange::options::ForwardOptions;
 use exchange::options::AttemptTimeouts;
+use exchange::options::ForwardOptions;
 use exchange::options::{EngineLimits, Options};
 use exchange::plugin::outbound::OutboundPolicy;
 use exchange::plugin::services::Services;
 use gateway::compile::SnapshotCompiler;
 use gateway::engine::{Engine, EngineConfig};
 use model::catalog::PluginCatalog;
-use model::snapshot::{SnapshotChange, FaultPolicy, Snapshot};
+use model::snapshot::{FaultPolicy, Snapshot, SnapshotChange};
 use model::{ObjectKey, ObjectKind, WrittenObject};
 use net::listener::{Protocols, WantedListener};
 use net::resolver::{Resolver, SystemLookup, TtlBounds};
@@ -36,12 +36,12 @@ mod http2_origin;
 /// Allocations of the gateway's threads.
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes that those threads hold. Memory that passes from one thread to another is counted at neither, so the number
-/// may be slightly off.
+/// Bytes that those threads hold. Memory that passes from one thread to another is counted at neither, so the
+/// number may be slightly off.
 static HELD_BYTES: AtomicIsize = AtomicIsize::new(0);
 
-/// Whether a thread that begins now belongs to the gateway: set by the test, so that the harness, which began before,
-/// is not counted. The threads of clients and endpoints exclude themselves.
+/// Whether a thread that begins now belongs to the gateway: set by the test, so that the harness, which began
+/// before, is not counted. The threads of clients and endpoints exclude themselves.
 static IS_GATEWAY_RUNNING: AtomicBool = AtomicBool::new(false);
 
 /// Whether the next allocation is a violation; its place is then recorded.
@@ -78,9 +78,9 @@ fn allocations_in(work: impl FnOnce()) -> (usize, String) {
     (ALLOCATIONS.load(Ordering::SeqCst) - before, witness.map(|place| place.to_string()).unwrap_or_default())
 }
 
-/// Asks in windows of [`MEASURED`] requests until one causes no allocation. Pooled buffers and tables of fields grow for a
-/// while, because the order of streams decides how many responses a buffer holds and each second brings another `Date`; an
-/// allocation that belongs to requests is in every window.
+/// Asks in windows of [`MEASURED`] requests until one causes no allocation. Pooled buffers and tables of
+/// fields grow for a while, because the order of streams decides how many responses a buffer holds and each
+/// second brings another `Date`; an allocation that belongs to requests is in every window.
 fn assert_allocations_end(request: &str, mut ask: impl FnMut(usize)) {
     for window in 1.. {
         let (allocations, place) = allocations_in(|| ask(MEASURED));
@@ -140,8 +140,8 @@ fn check_slow_heads() {
     engine.stop();
 }
 
-/// Opens connections that send `beginning` and then byte after byte. Each must hold at least `least` bytes, because
-/// otherwise it was not read at all, and at most `most`.
+/// Opens connections that send `beginning` and then byte after byte. Each must hold at least `least` bytes,
+/// because otherwise it was not read at all, and at most `most`.
 fn check_slow_head(proxy: SocketAddr, beginning: &[u8], least: usize, most: usize) {
     let mut ready = TcpStream::connect(proxy).unwrap();
     not_found(&mut ready, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -168,8 +168,8 @@ fn check_slow_bodies() {
         slow.iter_mut().for_each(|client| client.write_all(piece).unwrap());
     };
     send(&mut slow, head);
-    // Less than the prefix, which waits in the gateway: each client holds an exchange and its bytes, but no buffer; a
-    // buffer alone is 32 KiB.
+    // Less than the prefix, which waits in the gateway: each client holds an exchange and its bytes, but no
+    // buffer; a buffer alone is 32 KiB.
     for _ in 0..2_047 / 23 {
         send(&mut slow, &[b'1'; 23]);
         assert!(held() <= 8 * KIB, "{} bytes each", held());
@@ -181,8 +181,8 @@ fn check_slow_bodies() {
     send(&mut slow, b"2");
     for number in 0..3 {
         wait_until("all bytes arrived", || arrived.load(Ordering::SeqCst) == SLOW_CLIENTS * (2_048 + number));
-        // An exchange, an upstream connection, and a small buffer that is kept for reuse, because all clients reached
-        // the endpoint at once.
+        // An exchange, an upstream connection, and a small buffer that is kept for reuse, because all clients
+        // reached the endpoint at once.
         assert!((KIB..=12 * KIB).contains(&held()), "{} bytes each", held());
         send(&mut slow, b"3");
     }
@@ -190,8 +190,8 @@ fn check_slow_bodies() {
     engine.stop();
 }
 
-/// Clients that read their responses a few bytes at a time. Unread bytes stay with the endpoint; the gateway holds no
-/// buffer for them.
+/// Clients that read their responses a few bytes at a time. Unread bytes stay with the endpoint; the gateway
+/// holds no buffer for them.
 fn check_slow_readers() {
     let get = "GET /a/large HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let upgrade =
@@ -210,13 +210,15 @@ fn check_slow_readers() {
     // With these segments the kernel needs far more memory than it sends.
     check_slow_reader("tiny segments", get, 1, &whole, TINY_SEGMENT_BYTES, most);
     check_slow_reader("chunks in tiny segments", get, 1, &in_chunks, TINY_SEGMENT_BYTES, most);
-    // Each response fits into one read, and one of the last is not taken. The pipelined requests are held too.
+    // Each response fits into one read, and one of the last is not taken. The pipelined requests are held
+    // too.
     check_slow_reader("many answers", get, 20, &page, segments, most + 5 * KIB);
     // A message without a declared length.
     check_slow_reader("a tunnel", upgrade, 1, &stream, segments, most + 4 * KIB);
 }
 
-/// Clients that send `request` `times` times at once, each answered with `answer`; each client may hold `most` bytes.
+/// Clients that send `request` `times` times at once, each answered with `answer`; each client may hold
+/// `most` bytes.
 fn check_slow_reader(
     name: &str,
     request: &str,
@@ -254,8 +256,8 @@ fn body_bytes(answer: &[u8]) -> usize {
     answer.iter().filter(|byte| **byte == b'x').count()
 }
 
-/// A connection with segments of `segment_bytes` and a small receive buffer, so that the kernels hold little of a
-/// response.
+/// A connection with segments of `segment_bytes` and a small receive buffer, so that the kernels hold little
+/// of a response.
 fn slow_reader(proxy: SocketAddr, segment_bytes: u32) -> TcpStream {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4 * KIB).unwrap();
@@ -371,7 +373,8 @@ fn engine_with_version(node: SocketAddr, version: &str) -> (Engine, SocketAddr) 
     let applied = Snapshot::empty().apply(&catalog, &changes, 1, FaultPolicy::Strict);
     let resolver = Resolver::start(Arc::<SystemLookup>::default(), TtlBounds::default()).unwrap();
     let services = Arc::new(Services::new(resolver, OutboundPolicy::default()));
-    let mut compiler = SnapshotCompiler::new(&[], router::Mode::default(), AttemptTimeouts::default(), services.clone());
+    let mut compiler =
+        SnapshotCompiler::new(&[], router::Mode::default(), AttemptTimeouts::default(), services.clone());
     let (runtime, faults) = compiler.apply(&applied);
     assert_eq!((runtime.revision, faults), (1, Vec::new()));
     let config = EngineConfig {
@@ -412,7 +415,10 @@ fn engine_with_version(node: SocketAddr, version: &str) -> (Engine, SocketAddr) 
 fn put(kind: ObjectKind, id: &str, object: &Value) -> SnapshotChange {
     let key = ObjectKey::new(kind, id).unwrap();
     let text = object.to_string().into();
-    SnapshotChange { key: key.clone(), written: Some(WrittenObject { key, text, created_index: 1, modified_index: 1 }) }
+    SnapshotChange {
+        key: key.clone(),
+        written: Some(WrittenObject { key, text, created_index: 1, modified_index: 1 }),
+    }
 }
 
 /// A plain request, one with a path and fields that must be rewritten, one with a body.

@@ -47,7 +47,8 @@ pub(crate) fn partial(input: &[u8], limits: &HeadLimits) -> Result<usize, HeadEr
     size_fault(input, limits).map_or(Ok(input.len()), |(_, error)| Err(error))
 }
 
-/// Why a head at the start of `input` is too large, and at how many bytes that is known, if no fault came before.
+/// Why a head at the start of `input` is too large, and at how many bytes that is known, if no fault came
+/// before.
 pub(crate) fn size_fault(input: &[u8], limits: &HeadLimits) -> Option<(usize, HeadError)> {
     // One empty line may stand before the start line.
     let line_start = if input.starts_with(b"\r\n") { b"\r\n".len() } else { 0 };

@@ -51,8 +51,8 @@ pub struct RequestWire {
 /// On [`HeadStatus::Complete`] the head is copied, so the input's bytes are free again. On
 /// [`HeadStatus::Partial`] call again with the same `head` and the same bytes plus the ones that came since.
 /// An error ends the connection: nothing behind a malformed head can be trusted. It leaves the head empty, or
-/// as it was before. However the bytes were cut, it is the same, that of the first fault; but a fault inside of a head
-/// that was begun may be seen only when that is complete or too large, or is parsed anew.
+/// as it was before. However the bytes were cut, it is the same, that of the first fault; but a fault inside
+/// of a head that was begun may be seen only when that is complete or too large, or is parsed anew.
 pub fn parse_request(
     input: &[u8],
     head: &mut RequestHead,
@@ -95,10 +95,10 @@ pub fn parse_request(
     Ok(HeadStatus::Complete { head_bytes })
 }
 
-/// Whether the head at the start of `input` is still incomplete, as far as that can be seen without parsing it: for
-/// callers that keep no [`RequestHead`] while the rest is on its way. `scanned_bytes` is how much of the same input was
-/// looked at before, by this or by a parse that found it partial; it is moved on. False says: parse again, from the
-/// start.
+/// Whether the head at the start of `input` is still incomplete, as far as that can be seen without parsing
+/// it: for callers that keep no [`RequestHead`] while the rest is on its way. `scanned_bytes` is how much of
+/// the same input was looked at before, by this or by a parse that found it partial; it is moved on. False
+/// says: parse again, from the start.
 pub fn is_still_partial(input: &[u8], scanned_bytes: &mut usize, limits: &HeadLimits) -> bool {
     if line::worth_parsing(input, *scanned_bytes) {
         return false;
@@ -113,8 +113,8 @@ pub fn is_still_partial(input: &[u8], scanned_bytes: &mut usize, limits: &HeadLi
     }
 }
 
-/// Whether `input` begins with a request for a head only, whatever may be wrong behind its method: no answer to HEAD has
-/// a body (RFC 9110 section 9.3.2), a refusal neither.
+/// Whether `input` begins with a request for a head only, whatever may be wrong behind its method: no answer
+/// to HEAD has a body (RFC 9110 section 9.3.2), a refusal neither.
 pub fn asks_for_head(input: &[u8]) -> bool {
     input.strip_prefix(b"\r\n").unwrap_or(input).starts_with(b"HEAD ")
 }

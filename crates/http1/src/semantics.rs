@@ -1,5 +1,5 @@
-//! The meaning of the fields of a head for the connection: framing, persistence, expectation, upgrade. It sees each
-//! field once, in order, and does not know which kind of start line stood above them.
+//! The meaning of the fields of a head for the connection: framing, persistence, expectation, upgrade. It
+//! sees each field once, in order, and does not know which kind of start line stood above them.
 
 use message::{FieldId, Headers, Span, Version, syntax};
 
@@ -61,7 +61,8 @@ impl Semantics {
         headers.span_of(FieldId::Upgrade).filter(|span| !span.is_empty())
     }
 
-    /// Marks what the Connection fields nominate. Rare, so it walks them a second time instead of storing them.
+    /// Marks what the Connection fields nominate. Rare, so it walks them a second time instead of storing
+    /// them.
     pub(crate) fn apply_nominations(&self, headers: &mut Headers) {
         if !self.nominates {
             return;
@@ -122,8 +123,8 @@ impl Semantics {
     }
 }
 
-/// The longest body that may be announced: 2^63 - 1 bytes. A peer that keeps lengths in a signed number of 64 bits, as
-/// nginx does, would read a larger one as negative.
+/// The longest body that may be announced: 2^63 - 1 bytes. A peer that keeps lengths in a signed number of 64
+/// bits, as nginx does, would read a larger one as negative.
 pub(crate) const CONTENT_LENGTH_MAX: u64 = i64::MAX as u64;
 
 /// Which refusal a Transfer-Encoding other than one `chunked` deserves: 501 for a coding that is merely

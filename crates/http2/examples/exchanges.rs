@@ -1,7 +1,7 @@
 //! Exchanges between a client and a server in memory, ten at a time, to count instructions:
 //!
-//! `valgrind --tool=callgrind target/release/examples/exchanges 6000`, and the same with 1000. The difference, divided by
-//! 5,000, is the cost of one exchange with both sides together.
+//! `valgrind --tool=callgrind target/release/examples/exchanges 6000`, and the same with 1000. The
+//! difference, divided by 5,000, is the cost of one exchange with both sides together.
 #![allow(clippy::unwrap_used, reason = "a program for measurements")]
 
 use http2::{Config, Connection, Event, FieldSink, RequestTarget};

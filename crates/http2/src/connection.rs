@@ -1,5 +1,5 @@
-//! One connection: its state, its construction, its events and its output. It does not know how frames are read and
-//! written, which its modules do.
+//! One connection: its state, its construction, its events and its output. It does not know how frames are
+//! read and written, which its modules do.
 
 mod body;
 mod close;
@@ -60,7 +60,8 @@ pub struct Connection {
     block: Option<Box<HeadBlock>>,
     send_window: SendWindow,
     receive_window: ReceiveWindow,
-    /// The window that new streams have in the view of the peer, or more before it acknowledged a smaller one.
+    /// The window that new streams have in the view of the peer, or more before it acknowledged a smaller
+    /// one.
     receive_initial: u32,
     /// SETTINGS frames that the peer has not acknowledged.
     unacknowledged: u32,
@@ -147,8 +148,9 @@ impl Connection {
         connection
     }
 
-    /// The next event, until there is none. A driver lets the streams work on the events and asks again: capacity that no
-    /// stream used goes to others then. It may wait for its transport once the first call returns none.
+    /// The next event, until there is none. A driver lets the streams work on the events and asks again:
+    /// capacity that no stream used goes to others then. It may wait for its transport once the first call
+    /// returns none.
     pub fn next_event(&mut self) -> Option<Event> {
         while let Some(event) = self.events.pop_front() {
             if self.announce(&event) {
@@ -166,7 +168,8 @@ impl Connection {
         self.output.waiting()
     }
 
-    /// Says that `count` bytes of the output were written. The memory of an output that was written as a whole is given back.
+    /// Says that `count` bytes of the output were written. The memory of an output that was written as a
+    /// whole is given back.
     ///
     /// # Panics
     /// When fewer bytes wait.
@@ -189,8 +192,9 @@ impl Connection {
         self.streams.len()
     }
 
-    /// Whether a frame or a header block has begun and not ended: a number that stays the same until its rest has arrived, so
-    /// that a driver can time it. The content of DATA frames does not count, because streams take it as it comes.
+    /// Whether a frame or a header block has begun and not ended: a number that stays the same until its rest
+    /// has arrived, so that a driver can time it. The content of DATA frames does not count, because streams
+    /// take it as it comes.
     pub fn unfinished(&self) -> Option<u32> {
         (self.block.is_some() || !self.partial.is_empty()).then_some(self.finished)
     }
@@ -222,7 +226,8 @@ impl Connection {
         self.events.push_back(event);
     }
 
-    /// Prepares the stream of an event for its delivery; false if the event is stale, because its stream is gone.
+    /// Prepares the stream of an event for its delivery; false if the event is stale, because its stream is
+    /// gone.
     fn announce(&mut self, event: &Event) -> bool {
         let Some(key) = event.stream() else { return true };
         let Some(stream) = self.streams.get_mut(key) else { return false };

@@ -35,8 +35,8 @@ multiplex::error_codes! {
     HTTP_1_1_REQUIRED = 0xd "HTTP_1_1_REQUIRED",
 }
 
-/// A fault that ends the connection (RFC 9113 section 5.4.1). The GOAWAY frame that reports it is in the output when the
-/// caller receives it.
+/// A fault that ends the connection (RFC 9113 section 5.4.1). The GOAWAY frame that reports it is in the
+/// output when the caller receives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionError {
     /// The code that GOAWAY carries.

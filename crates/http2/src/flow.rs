@@ -1,4 +1,5 @@
-//! Flow-control windows of both directions (RFC 9113 section 5.2 and 6.9); it does not know streams and frames.
+//! Flow-control windows of both directions (RFC 9113 section 5.2 and 6.9); it does not know streams and
+//! frames.
 
 /// The window of streams and connection before any SETTINGS or WINDOW_UPDATE.
 pub(crate) const DEFAULT_WINDOW: u32 = 65_535;
@@ -61,8 +62,8 @@ impl ReceiveWindow {
         self.available >= 0
     }
 
-    /// Gives back `count` consumed bytes. Returns the increment for a WINDOW_UPDATE once half of `size` was consumed, so that
-    /// the peer is neither blocked nor told of every byte.
+    /// Gives back `count` consumed bytes. Returns the increment for a WINDOW_UPDATE once half of `size` was
+    /// consumed, so that the peer is neither blocked nor told of every byte.
     #[inline]
     pub(crate) fn consume(&mut self, count: u32, size: u32) -> Option<u32> {
         let withheld = count.min(self.withheld);
@@ -81,14 +82,16 @@ impl ReceiveWindow {
         self.withheld = self.withheld.saturating_add(count);
     }
 
-    /// Takes back up to `count` bytes of what is withheld; returns the rest of `count`, by which the peer has to be told.
+    /// Takes back up to `count` bytes of what is withheld; returns the rest of `count`, by which the peer has
+    /// to be told.
     pub(crate) fn release(&mut self, count: u32) -> u32 {
         let released = count.min(self.withheld);
         self.withheld -= released;
         count - released
     }
 
-    /// Adds a change of either sign, of which the peer learns by SETTINGS or by a WINDOW_UPDATE that the caller sends.
+    /// Adds a change of either sign, of which the peer learns by SETTINGS or by a WINDOW_UPDATE that the
+    /// caller sends.
     pub(crate) fn change(&mut self, change: i64) {
         self.available += change;
     }

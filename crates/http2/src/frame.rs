@@ -1,4 +1,5 @@
-//! The frame header and the frames of fixed size (RFC 9113 section 4 and 6); it does not know streams and states.
+//! The frame header and the frames of fixed size (RFC 9113 section 4 and 6); it does not know streams and
+//! states.
 
 use crate::ErrorCode;
 

@@ -1,5 +1,5 @@
-//! HPACK (RFC 7541): tables, decoder and encoder. It does not know frames, streams and what a field means for a
-//! message, except where the encoder decides which fields to put into its table.
+//! HPACK (RFC 7541): tables, decoder and encoder. It does not know frames, streams and what a field means for
+//! a message, except where the encoder decides which fields to put into its table.
 
 mod decoder;
 mod encoder;
@@ -13,8 +13,8 @@ pub(crate) use encoder::Pseudo;
 use multiplex::CodeError;
 pub use multiplex::{Field, FieldVisitor};
 
-/// Why a header block cannot be decoded. Each is a COMPRESSION_ERROR of the connection (RFC 9113 section 4.3), because the
-/// tables of both sides may differ afterwards.
+/// Why a header block cannot be decoded. Each is a COMPRESSION_ERROR of the connection (RFC 9113 section
+/// 4.3), because the tables of both sides may differ afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HpackError {
     /// The block ends inside a field.
@@ -25,7 +25,8 @@ pub enum HpackError {
     Index,
     /// Padding of eight bits or more, padding other than ones, or EOS inside a string (section 5.2).
     Huffman,
-    /// A table size above the limit, not at the start of a block, or missing after the limit fell (section 4.2).
+    /// A table size above the limit, not at the start of a block, or missing after the limit fell (section
+    /// 4.2).
     TableSize,
 }
 

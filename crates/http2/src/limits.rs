@@ -1,28 +1,32 @@
-//! The sizes, counts and rates beyond which a peer is refused, each with its reason. It does not know where they are
-//! configured and how they are counted.
+//! The sizes, counts and rates beyond which a peer is refused, each with its reason. It does not know where
+//! they are configured and how they are counted.
 
 /// The named limits of this crate. Rates are per [`Limits::RATE_INTERVAL_MS`].
 pub struct Limits;
 
 impl Limits {
-    /// Payload of a frame, the default and minimum of the protocol: larger frames would delay other streams and need larger
-    /// buffers.
+    /// Payload of a frame, the default and minimum of the protocol: larger frames would delay other streams
+    /// and need larger buffers.
     pub const FRAME_BYTES: u32 = 16 * 1024;
     /// Streams that a client may have open by default: a browser opens about 100, and each costs an exchange.
     pub const STREAMS: u32 = 128;
-    /// Streams that a server is assumed to allow before its SETTINGS arrive: the least that RFC 9113 recommends.
+    /// Streams that a server is assumed to allow before its SETTINGS arrive: the least that RFC 9113
+    /// recommends.
     pub const STREAMS_BEFORE_SETTINGS: u32 = 100;
-    /// Received bytes of one stream that wait for the gateway: at 20 ms of distance about 6 MB/s for one upload.
+    /// Received bytes of one stream that wait for the gateway: at 20 ms of distance about 6 MB/s for one
+    /// upload.
     pub const STREAM_WINDOW_BYTES: u32 = 128 * 1024;
-    /// Received bytes of all streams of a connection that wait for the gateway: the memory that one client can hold.
+    /// Received bytes of all streams of a connection that wait for the gateway: the memory that one client
+    /// can hold.
     pub const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
     /// The decoder's table, the default of the protocol.
     pub const HEADER_TABLE_BYTES: u32 = 4096;
-    /// A compressed header block. One that is decoded to more than the limit of heads is answered 431; one that is larger
-    /// than this before it is decoded ends the connection, because its end would have to be awaited.
+    /// A compressed header block. One that is decoded to more than the limit of heads is answered 431; one
+    /// that is larger than this before it is decoded ends the connection, because its end would have to be
+    /// awaited.
     pub const HEAD_BLOCK_BYTES: usize = 64 * 1024;
-    /// CONTINUATION frames of one head: four of the largest size fill [`Limits::HEAD_BLOCK_BYTES`]; many small ones only
-    /// cost time (CVE-2024-27316 and its relatives).
+    /// CONTINUATION frames of one head: four of the largest size fill [`Limits::HEAD_BLOCK_BYTES`]; many
+    /// small ones only cost time (CVE-2024-27316 and its relatives).
     pub const CONTINUATION_FRAMES: u32 = 64;
     /// The same from a server, because other requests share its connection: one block may cost more before
     /// it ends them all.
@@ -32,15 +36,15 @@ impl Limits {
     pub const SERVER_HEAD_BLOCK_BYTES: usize = 1024 * 1024;
     /// Interim (1xx) heads before a response: a server commonly sends none or one of them.
     pub const INTERIM_HEADS: u32 = 100;
-    /// Interim heads that wait for the gateway behind the first one; further ones are dropped. A server sends a few of them in
-    /// one write at most, and a dropped one changes no response.
+    /// Interim heads that wait for the gateway behind the first one; further ones are dropped. A server sends
+    /// a few of them in one write at most, and a dropped one changes no response.
     pub const WAITING_INTERIM_HEADS: usize = 8;
     /// Bytes that wait in the output before streams have to wait: two writes of a socket with usual buffers.
     pub const OUTPUT_BYTES: usize = 64 * 1024;
     /// Payload that a stream may write before another stream of the same priority has its turn.
     pub const QUANTUM_BYTES: usize = 16 * 1024;
-    /// Acknowledgements, resets and window updates that wait in the output: a peer that sends and does not read would make
-    /// them grow (CVE-2019-9512, CVE-2019-9515).
+    /// Acknowledgements, resets and window updates that wait in the output: a peer that sends and does not
+    /// read would make them grow (CVE-2019-9512, CVE-2019-9515).
     pub const CONTROL_OUTPUT_BYTES: usize = 32 * 1024;
     /// The same of a server, because other requests share its connection: the answers to all that is read at
     /// once, 256 KiB of PING frames, fit twice.
@@ -58,11 +62,12 @@ impl Limits {
 
     /// The interval of all rates: long enough for bursts of real clients, short enough to forgive them.
     pub const RATE_INTERVAL_MS: u64 = 10_000;
-    /// RST_STREAM frames from the peer for streams that were not complete: a closed browser tab cancels up to 100; one more
-    /// for each completed stream. Not counted by clients. Rapid reset (CVE-2023-44487) sends thousands.
+    /// RST_STREAM frames from the peer for streams that were not complete: a closed browser tab cancels up to
+    /// 100; one more for each completed stream. Not counted by clients. Rapid reset (CVE-2023-44487) sends
+    /// thousands.
     pub const RATE_PEER_RESETS: u32 = 200;
-    /// Resets that faults of the peer made this side send (MadeYouReset, CVE-2025-8671): a client without faults causes
-    /// none, except refusals of streams before it knows their limit.
+    /// Resets that faults of the peer made this side send (MadeYouReset, CVE-2025-8671): a client without
+    /// faults causes none, except refusals of streams before it knows their limit.
     pub const RATE_LOCAL_RESETS: u32 = 200;
     /// PING frames: gRPC measures its bandwidth with one per round trip, so that frames with data earn more.
     pub const RATE_PINGS: u32 = 500;

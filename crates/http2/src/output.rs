@@ -2,7 +2,8 @@
 
 use crate::pool;
 
-/// Bytes that wait to be written. Its memory comes from the thread's pool and goes back when everything was written.
+/// Bytes that wait to be written. Its memory comes from the thread's pool and goes back when everything was
+/// written.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     bytes: Vec<u8>,
@@ -11,8 +12,8 @@ pub(crate) struct Output {
     control_bytes: usize,
     /// Number of all bytes that were written.
     written: u64,
-    /// Once so many bytes were written, all frames that were counted before are gone and the count begins anew: an output
-    /// that carries a large body may never be empty.
+    /// Once so many bytes were written, all frames that were counted before are gone and the count begins
+    /// anew: an output that carries a large body may never be empty.
     mark: u64,
 }
 
@@ -75,7 +76,8 @@ impl Output {
     }
 }
 
-/// Written bytes at the front are dropped once they are so many: seldom enough that moving the rest costs little.
+/// Written bytes at the front are dropped once they are so many: seldom enough that moving the rest costs
+/// little.
 const COMPACT_BYTES: usize = 32 * 1024;
 
 #[cfg(test)]

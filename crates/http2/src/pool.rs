@@ -1,5 +1,5 @@
-//! Memory that connections of one thread borrow while they have work: byte vectors and heads of `multiplex`, and queues of
-//! events. It does not know what they are used for. Idle connections hold none of it.
+//! Memory that connections of one thread borrow while they have work: byte vectors and heads of `multiplex`,
+//! and queues of events. It does not know what they are used for. Idle connections hold none of it.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

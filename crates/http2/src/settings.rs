@@ -1,5 +1,5 @@
-//! SETTINGS of both sides (RFC 9113 section 6.5, RFC 8441, RFC 9218): values, ranges and their form. It does not know
-//! what follows from a change.
+//! SETTINGS of both sides (RFC 9113 section 6.5, RFC 8441, RFC 9218): values, ranges and their form. It does
+//! not know what follows from a change.
 
 use crate::flow::DEFAULT_WINDOW;
 use crate::frame::MAX_31_BITS;

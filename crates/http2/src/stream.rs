@@ -118,8 +118,8 @@ impl Stream {
         self.receiving == Side::Ended && self.sending == Side::Ended
     }
 
-    /// Whether the received message can still be taken. A peer that resets with NO_ERROR after its whole message declines the
-    /// other direction only (RFC 9113 section 8.1).
+    /// Whether the received message can still be taken. A peer that resets with NO_ERROR after its whole
+    /// message declines the other direction only (RFC 9113 section 8.1).
     pub(crate) fn is_readable(&self) -> bool {
         self.reset.is_none_or(|reset| reset.code == ErrorCode::NO_ERROR && self.receiving == Side::Ended)
     }
@@ -147,7 +147,8 @@ impl Stream {
         self.data.extend_from_slice(bytes);
     }
 
-    /// Keeps a head of a response behind those that were not taken. An interim head beyond the limit is dropped.
+    /// Keeps a head of a response behind those that were not taken. An interim head beyond the limit is
+    /// dropped.
     pub(crate) fn store_head(&mut self, head: Box<StoredHead>) {
         if self.head.is_none() {
             self.head = Some(head);

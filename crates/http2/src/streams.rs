@@ -1,5 +1,5 @@
-//! The streams of a connection: slots, keys that detect reuse, and the way from an identifier to a slot. It does not know
-//! what streams do.
+//! The streams of a connection: slots, keys that detect reuse, and the way from an identifier to a slot. It
+//! does not know what streams do.
 
 use stdx::pooled::PooledBox;
 
@@ -32,7 +32,8 @@ enum Slot {
 pub(crate) struct Streams {
     slots: Vec<Slot>,
     first_free: u32,
-    /// Identifiers in ascending order with their slots. New ones are the largest, so that adding is appending.
+    /// Identifiers in ascending order with their slots. New ones are the largest, so that adding is
+    /// appending.
     by_id: Vec<(u32, u32)>,
     next_generation: u32,
 }

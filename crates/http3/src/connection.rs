@@ -1,5 +1,5 @@
-//! One connection: its state, its construction, its requests and its events. It does not know how streams are read, which
-//! its modules and the request readers do.
+//! One connection: its state, its construction, its requests and its events. It does not know how streams are
+//! read, which its modules and the request readers do.
 
 mod config;
 mod control;
@@ -105,11 +105,12 @@ impl Connection {
         }
     }
 
-    /// Says what time it is on a clock that does not go back: once in a turn, before what was received is passed on. Rates
-    /// and the deadline of the peer's SETTINGS depend on it.
+    /// Says what time it is on a clock that does not go back: once in a turn, before what was received is
+    /// passed on. Rates and the deadline of the peer's SETTINGS depend on it.
     ///
     /// # Errors
-    /// SETTINGS did not arrive within [`Limits::SETTINGS_TIMEOUT_MS`] of the first call, or the connection has failed.
+    /// SETTINGS did not arrive within [`Limits::SETTINGS_TIMEOUT_MS`] of the first call, or the connection
+    /// has failed.
     pub fn tick(&mut self, now_ms: u64) -> Result<(), ConnectionError> {
         self.check_failure()?;
         self.flood.tick(now_ms);
@@ -122,8 +123,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The time at which [`tick`](Connection::tick) fails unless SETTINGS arrive before. None when they have arrived, or
-    /// before the first call.
+    /// The time at which [`tick`](Connection::tick) fails unless SETTINGS arrive before. None when they have
+    /// arrived, or before the first call.
     pub fn settings_deadline_ms(&self) -> Option<u64> {
         let started_ms = self.started_ms.filter(|_| !self.peer.has_arrived)?;
         Some(started_ms.saturating_add(Limits::SETTINGS_TIMEOUT_MS))
@@ -139,8 +140,8 @@ impl Connection {
         event
     }
 
-    /// Makes the reader of a bidirectional stream that the client opened; `stream_id` is that of QUIC. Streams are opened in
-    /// the order of their identifiers.
+    /// Makes the reader of a bidirectional stream that the client opened; `stream_id` is that of QUIC.
+    /// Streams are opened in the order of their identifiers.
     ///
     /// # Errors
     /// The final GOAWAY was sent: the request is rejected, and the client may repeat it elsewhere.
@@ -153,8 +154,8 @@ impl Connection {
         Ok(RequestReader::server(early))
     }
 
-    /// Makes the reader of the response on a stream that the driver opened; [`writer::request`](crate::writer::request)
-    /// writes the request.
+    /// Makes the reader of the response on a stream that the driver opened;
+    /// [`writer::request`](crate::writer::request) writes the request.
     ///
     /// # Errors
     /// The connection cannot take the request; the driver resets the stream or does not open it.

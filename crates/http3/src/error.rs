@@ -1,10 +1,11 @@
-//! Error codes of RFC 9114 section 8.1 and RFC 9204 section 6, and the faults of a stream and of a connection. It refuses to
-//! know when they occur.
+//! Error codes of RFC 9114 section 8.1 and RFC 9204 section 6, and the faults of a stream and of a
+//! connection. It refuses to know when they occur.
 
 use std::fmt;
 
 multiplex::error_codes! {
-    /// An error code of RESET_STREAM, STOP_SENDING and CONNECTION_CLOSE. Peers may send codes that this program does not name.
+    /// An error code of RESET_STREAM, STOP_SENDING and CONNECTION_CLOSE. Peers may send codes that this
+    /// program does not name.
     u64;
     /// The end without a fault.
     NO_ERROR = 0x100 "H3_NO_ERROR",

@@ -1,4 +1,5 @@
-//! Frame types, stream types and the frame header (RFC 9114 section 6.2 and 7); it does not know where a frame may be.
+//! Frame types, stream types and the frame header (RFC 9114 section 6.2 and 7); it does not know where a
+//! frame may be.
 
 use crate::varint;
 

@@ -1,5 +1,5 @@
-//! QPACK (RFC 9204) with tables of capacity zero: static references and literals. It does not know frames, streams and
-//! the meaning of a field for a message.
+//! QPACK (RFC 9204) with tables of capacity zero: static references and literals. It does not know frames,
+//! streams and the meaning of a field for a message.
 
 mod decoder;
 mod encoder;
@@ -11,7 +11,8 @@ pub use encoder::{begin, field};
 use multiplex::CodeError;
 pub use multiplex::{Field, FieldVisitor};
 
-/// Why a field section cannot be decoded. Each is a QPACK_DECOMPRESSION_FAILED of the connection (RFC 9204 section 2.2).
+/// Why a field section cannot be decoded. Each is a QPACK_DECOMPRESSION_FAILED of the connection (RFC 9204
+/// section 2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QpackError {
     /// The section ends inside its prefix or a field.

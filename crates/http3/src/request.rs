@@ -1,5 +1,5 @@
-//! The peer's message on one request stream: its state and what a driver takes from it. It does not know how frames and
-//! sections are read, which its modules do.
+//! The peer's message on one request stream: its state and what a driver takes from it. It does not know how
+//! frames and sections are read, which its modules do.
 
 mod frames;
 mod sections;
@@ -80,10 +80,11 @@ pub struct Step {
 /// Something that was read from a request stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestEvent {
-    /// A head: the request (server), or an interim or final response (client). The driver takes it before it reads on.
+    /// A head: the request (server), or an interim or final response (client). The driver takes it before it
+    /// reads on.
     Head,
-    /// A request with fields beyond the limits; it has no head to take. The driver answers 431 and stops the stream with
-    /// H3_NO_ERROR. Further input is dropped.
+    /// A request with fields beyond the limits; it has no head to take. The driver answers 431 and stops the
+    /// stream with H3_NO_ERROR. Further input is dropped.
     HeadTooLarge,
     /// Content: these bytes of the input. It is not empty.
     Data(Range<usize>),
@@ -103,8 +104,8 @@ pub struct RequestInfo {
 /// Facts of a response besides its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseInfo {
-    /// The announced length of the content. A response without content (HEAD, 304) may announce the length that it would
-    /// have.
+    /// The announced length of the content. A response without content (HEAD, 304) may announce the length
+    /// that it would have.
     pub content_length: Option<u64>,
 }
 
@@ -139,11 +140,12 @@ impl RequestReader {
         }
     }
 
-    /// Moves the request that arrived into `head`; the earlier memory of `head` goes back to the pool. None if there is
-    /// none.
+    /// Moves the request that arrived into `head`; the earlier memory of `head` goes back to the pool. None
+    /// if there is none.
     ///
-    /// The authority is also the first field, as `host`; a Cookie field that came in parts is one field. A request may have
-    /// no authority at all, which RFC 9114 section 4.3.1 makes malformed: the driver answers 400.
+    /// The authority is also the first field, as `host`; a Cookie field that came in parts is one field. A
+    /// request may have no authority at all, which RFC 9114 section 4.3.1 makes malformed: the driver answers
+    /// 400.
     ///
     /// None also for a request that is malformed or larger than the limits: `head` has the texts then that a
     /// log wants, cut and unchecked.
@@ -163,7 +165,8 @@ impl RequestReader {
         Some(RequestInfo { scheme, content_length, priority })
     }
 
-    /// Moves the response that arrived into `head`. Interim responses come one after the other. None if there is none.
+    /// Moves the response that arrived into `head`. Interim responses come one after the other. None if there
+    /// is none.
     pub fn take_response(&mut self, head: &mut ResponseHead) -> Option<ResponseInfo> {
         let mut stored = self.head.take_if(|_| !self.is_server)?;
         std::mem::swap(&mut head.headers, &mut stored.headers);
@@ -174,14 +177,14 @@ impl RequestReader {
         Some(info)
     }
 
-    /// The trailers that arrived, if there are some. They are complete once [`finish`](RequestReader::finish) has accepted
-    /// the message.
+    /// The trailers that arrived, if there are some. They are complete once [`finish`](RequestReader::finish)
+    /// has accepted the message.
     pub fn trailers(&self) -> Option<&Headers> {
         self.trailers.as_ref().map(|stored| &stored.headers)
     }
 
-    /// Moves the trailers that arrived into `headers`; false if there are none. Fields that must not be in trailers were
-    /// dropped.
+    /// Moves the trailers that arrived into `headers`; false if there are none. Fields that must not be in
+    /// trailers were dropped.
     pub fn take_trailers(&mut self, headers: &mut Headers) -> bool {
         let Some(mut stored) = self.trailers.take() else { return false };
         std::mem::swap(headers, &mut stored.headers);

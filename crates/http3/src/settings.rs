@@ -1,5 +1,5 @@
-//! SETTINGS of both sides (RFC 9114 section 7.2.4, RFC 9204 section 5, RFC 9220, RFC 9297): values, ranges and their form. It
-//! does not know what follows from them.
+//! SETTINGS of both sides (RFC 9114 section 7.2.4, RFC 9204 section 5, RFC 9220, RFC 9297): values, ranges
+//! and their form. It does not know what follows from them.
 
 use crate::frame::{self, kind};
 use crate::{Config, ConnectionError, ErrorCode, Limits, varint};
@@ -13,8 +13,8 @@ const H3_DATAGRAM: u64 = 0x33;
 /// The settings of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerSettings {
-    /// The largest field section that the peer accepts, counted with 32 bytes for each field besides its name and value;
-    /// advice only.
+    /// The largest field section that the peer accepts, counted with 32 bytes for each field besides its name
+    /// and value; advice only.
     pub max_field_section_bytes: u64,
     /// Bytes of the table that the peer's decoder offers. This side never uses it.
     pub qpack_table_bytes: u64,
@@ -81,8 +81,8 @@ impl PeerSettings {
     }
 }
 
-/// Appends the SETTINGS frame of this side, with a setting and a frame that receivers ignore if the configuration asks for
-/// it.
+/// Appends the SETTINGS frame of this side, with a setting and a frame that receivers ignore if the
+/// configuration asks for it.
 pub(crate) fn write(out: &mut Vec<u8>, config: &Config, is_server: bool) {
     let mut payload = Vec::with_capacity(32);
     let mut set = |name: u64, value: u64| {

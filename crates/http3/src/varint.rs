@@ -3,8 +3,8 @@
 /// The largest integer.
 pub(crate) const MAX: u64 = (1 << 62) - 1;
 
-/// Reads the integer at the start of `input` and moves `input` behind it; none if it is not all there. Forms that are longer
-/// than needed are accepted, as RFC 9000 asks.
+/// Reads the integer at the start of `input` and moves `input` behind it; none if it is not all there. Forms
+/// that are longer than needed are accepted, as RFC 9000 asks.
 #[inline]
 pub(crate) fn read(input: &mut &[u8]) -> Option<u64> {
     let first = *input.first()?;
@@ -45,8 +45,8 @@ pub(crate) struct Partial {
 }
 
 impl Partial {
-    /// Parses what begins with the kept bytes and goes on in `input`, and moves `input` behind it. If it is not all there,
-    /// all of `input` is kept. `parse` reads two integers at most.
+    /// Parses what begins with the kept bytes and goes on in `input`, and moves `input` behind it. If it is
+    /// not all there, all of `input` is kept. `parse` reads two integers at most.
     #[inline]
     pub(crate) fn read<T>(
         &mut self,

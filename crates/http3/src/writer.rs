@@ -1,5 +1,5 @@
-//! Writing messages into the buffer of a request stream: heads field by field, frame headers of data, trailers. It refuses
-//! to know which fields a message needs and when a stream may be written.
+//! Writing messages into the buffer of a request stream: heads field by field, frame headers of data,
+//! trailers. It refuses to know which fields a message needs and when a stream may be written.
 
 use message::{FieldId, FieldSet, FieldSink, Headers, Method};
 use multiplex::{PartedField, RequestTarget, is_trailer};
@@ -8,8 +8,9 @@ use crate::frame::kind;
 use crate::qpack::{self, Pseudo};
 use crate::varint;
 
-/// A head that is being written. Names may have any case and are sent in lower case; names and values were checked by their
-/// parser or by the edits of [`Headers`]. The head ends when the writer is finished or dropped.
+/// A head that is being written. Names may have any case and are sent in lower case; names and values were
+/// checked by their parser or by the edits of [`Headers`]. The head ends when the writer is finished or
+/// dropped.
 #[derive(Debug)]
 pub struct HeadWriter<'a> {
     out: &'a mut Vec<u8>,
@@ -51,8 +52,8 @@ pub fn request<'a>(out: &'a mut Vec<u8>, target: &RequestTarget<'_>) -> HeadWrit
     writer
 }
 
-/// Appends trailers, without fields that must not be sent in them; false if none is left and nothing was written. The end of
-/// the stream has to follow in either case.
+/// Appends trailers, without fields that must not be sent in them; false if none is left and nothing was
+/// written. The end of the stream has to follow in either case.
 pub fn trailers(out: &mut Vec<u8>, trailers: &Headers) -> bool {
     if !trailers.iter().any(|field| is_trailer(&field)) {
         return false;
@@ -155,7 +156,8 @@ impl FieldSink for HeadWriter<'_> {
 }
 
 impl Drop for HeadWriter<'_> {
-    /// Writes the length of the frame into the two bytes that were kept for it; a longer one moves the section by two more.
+    /// Writes the length of the frame into the two bytes that were kept for it; a longer one moves the
+    /// section by two more.
     fn drop(&mut self) {
         let (at, section) = (self.start + 1, self.start + FRAME_HEADER_BYTES);
         let length = self.out.len() - section;

@@ -72,8 +72,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a list or an object, the bracket of which is next. The pass before has measured the levels of brackets
-    /// that are closed in their order only; this count bounds the recursion whatever the text is.
+    /// Reads a list or an object, the bracket of which is next. The pass before has measured the levels of
+    /// brackets that are closed in their order only; this count bounds the recursion whatever the text is.
     fn inside(&mut self, read: fn(&mut Self) -> Result<Value, ReadError>) -> Result<Value, ReadError> {
         if self.depth == self.depth_max {
             return Err(ReadError::TooDeep(self.depth_max));

@@ -1,4 +1,5 @@
-//! Certificates for a run, signed by themselves: contenders that speak TLS get their files. Nothing verifies them.
+//! Certificates for a run, signed by themselves: contenders that speak TLS get their files. Nothing verifies
+//! them.
 
 use std::collections::BTreeMap;
 use std::fs;

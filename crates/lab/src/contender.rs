@@ -1,5 +1,5 @@
-//! The description in a contender's folder (`lab/contenders/NAME/contender.yaml`). The folder's `start.sh` installs and
-//! starts the contender; other modules measure it.
+//! The description in a contender's folder (`lab/contenders/NAME/contender.yaml`). The folder's `start.sh`
+//! installs and starts the contender; other modules measure it.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,11 @@ use crate::yaml;
 
 /// One gateway that can be asked, or the origin itself.
 ///
-/// Its folder holds `start.sh`, which takes one word: `install` (idempotent; from package registries only; a reason on
-/// standard error and status 1 where it cannot be had), `version` (one line), `run` (writes its configuration beneath
-/// `$DIRECTORY` and becomes the gateway by `exec`, in the foreground), and `change N`, where `changes` is true (puts the
-/// Nth form of the configuration in force). The environment says how: see `lab/contenders/lib.sh`.
+/// Its folder holds `start.sh`, which takes one word: `install` (idempotent; from package registries only; a
+/// reason on standard error and status 1 where it cannot be had), `version` (one line), `run` (writes its
+/// configuration beneath `$DIRECTORY` and becomes the gateway by `exec`, in the foreground), and `change N`,
+/// where `changes` is true (puts the Nth form of the configuration in force). The environment says how: see
+/// `lab/contenders/lib.sh`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {

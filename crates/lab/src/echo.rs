@@ -1,6 +1,6 @@
-//! The origin of layer 4: sends bytes and datagrams back, or sends a block without end. One thread per transport, so that it
-//! is light beside a gateway that has two connections for each of its own. The first bytes of a connection say what the client
-//! wants, see `language`; it knows no gateway and measures nothing.
+//! The origin of layer 4: sends bytes and datagrams back, or sends a block without end. One thread per
+//! transport, so that it is light beside a gateway that has two connections for each of its own. The first
+//! bytes of a connection say what the client wants, see `language`; it knows no gateway and measures nothing.
 
 pub(crate) mod language;
 
@@ -25,8 +25,8 @@ pub struct EchoOrigin {
     pub threads: Vec<thread::JoinHandle<anyhow::Result<()>>>,
 }
 
-/// Binds both sockets and starts the threads. Port 0 takes one that is free for TCP and UDP. Fails if the address cannot be
-/// bound.
+/// Binds both sockets and starts the threads. Port 0 takes one that is free for TCP and UDP. Fails if the
+/// address cannot be bound.
 pub fn start(address: SocketAddr) -> anyhow::Result<EchoOrigin> {
     let (listener, datagrams) = bound(address)
         .with_context(|| format!("cannot listen on {address}: choose another with --listen"))?;
@@ -86,7 +86,8 @@ fn serve(listener: StdListener) -> anyhow::Result<()> {
     runtime.block_on(async {
         let listener = TcpListener::from_std(listener)?;
         loop {
-            // An error means no descriptors, or a connection reset in the queue. Either way accepting goes on.
+            // An error means no descriptors, or a connection reset in the queue. Either way accepting goes
+            // on.
             if let Ok((stream, _)) = listener.accept().await {
                 // Ignored, because an error means that the client has left, and the connection is over.
                 tokio::spawn(async move { answer(stream).await.ok() });
@@ -128,7 +129,8 @@ async fn answer(mut stream: TcpStream) -> io::Result<()> {
             }
             stream.write_all(&buffer[..bytes]).await?;
             stream.shutdown().await?;
-            // Read until the client closes too: a socket that is closed with unread bytes would reset the connection.
+            // Read until the client closes too: a socket that is closed with unread bytes would reset the
+            // connection.
             while stream.read(&mut buffer).await? > 0 {}
             Ok(())
         }

@@ -1,5 +1,6 @@
-//! `weir lab faults` from its settings to its report: gateways in front of endpoints that begin to fail and recover under a
-//! load that does not wait for them. The modules below run the endpoints and follow single runs.
+//! `weir lab faults` from its settings to its report: gateways in front of endpoints that begin to fail and
+//! recover under a load that does not wait for them. The modules below run the endpoints and follow single
+//! runs.
 
 mod arrivals;
 mod course;
@@ -59,8 +60,8 @@ const RATE_SHARE: f64 = 0.5;
 /// Seconds that a run takes beside its phases: start, warm-up, end.
 const BESIDE_S: f64 = 2.0;
 
-/// Runs the measurement. The report is stored after every fault, so that an interrupted run keeps its finished part.
-/// The exit code is 1 if a contender that is installed has no result.
+/// Runs the measurement. The report is stored after every fault, so that an interrupted run keeps its
+/// finished part. The exit code is 1 if a contender that is installed has no result.
 pub fn run(settings: &FaultRunSettings) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
     raise_descriptor_limit();
@@ -87,7 +88,8 @@ pub fn run(settings: &FaultRunSettings) -> anyhow::Result<ExitCode> {
     };
     let (program, files) = (std::env::current_exe()?, settings.files.clone());
     let measured = settings.measured.clone();
-    let mut stage = RunningPrograms::new(program, files, measured, Ports::default(), pinned, interrupt.clone())?;
+    let mut stage =
+        RunningPrograms::new(program, files, measured, Ports::default(), pinned, interrupt.clone())?;
     let began = Instant::now();
     let outcome = measure(settings, &mut stage, &mut report, &interrupt, began);
     report.seconds = began.elapsed().as_secs_f64();
@@ -174,8 +176,8 @@ fn one(
     }
 }
 
-/// The rate of all runs, and the contender that it was made from: half of the lowest capacity with default settings.
-/// Fails if no contender could be measured.
+/// The rate of all runs, and the contender that it was made from: half of the lowest capacity with default
+/// settings. Fails if no contender could be measured.
 fn rate(
     settings: &FaultRunSettings,
     course: &mut Course<'_>,

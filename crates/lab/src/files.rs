@@ -1,5 +1,5 @@
-//! The laboratory's files: the scenarios and the contenders' folders, which the program contains and unpacks, or a
-//! folder of the user's own. It knows their names and not their content.
+//! The laboratory's files: the scenarios and the contenders' folders, which the program contains and unpacks,
+//! or a folder of the user's own. It knows their names and not their content.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -141,8 +141,8 @@ fn listing(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The named items, in the order of the names; without names all items for which `usual` holds. The error for an
-/// unknown name gives the nearest known one.
+/// The named items, in the order of the names; without names all items for which `usual` holds. The error for
+/// an unknown name gives the nearest known one.
 pub(crate) fn select<T: Clone>(
     kind: &str,
     all: &[T],

@@ -1,6 +1,6 @@
-//! The study of thread models: the forms of one forwarder differ only in the event loop of the upstream's connection,
-//! as a contender beside the others. It is no gateway: it knows one origin, no routes and no limits beyond those of its
-//! buffers.
+//! The study of thread models: the forms of one forwarder differ only in the event loop of the upstream's
+//! connection, as a contender beside the others. It is no gateway: it knows one origin, no routes and no
+//! limits beyond those of its buffers.
 
 mod body;
 mod buffers;

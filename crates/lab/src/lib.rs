@@ -1,9 +1,9 @@
-//! The laboratory: measures Weir beside other gateways, on the user's own machine. It starts programs and sends them
-//! requests over sockets as any client would; it knows nothing of the data plane and shares no code with it, except for
-//! the framing of HTTP/3.
+//! The laboratory: measures Weir beside other gateways, on the user's own machine. It starts programs and
+//! sends them requests over sockets as any client would; it knows nothing of the data plane and shares no
+//! code with it, except for the framing of HTTP/3.
 //!
-//! A [`Scenario`](scenario::Scenario) describes the requests, a [`Definition`](contender::Definition) the contender. A
-//! run makes a [`Report`](result::Report), from which every table, page and comparison is made.
+//! A [`Scenario`](scenario::Scenario) describes the requests, a [`Definition`](contender::Definition) the
+//! contender. A run makes a [`Report`](result::Report), from which every table, page and comparison is made.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

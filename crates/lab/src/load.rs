@@ -1,7 +1,8 @@
-//! The load generator: sends requests to one server by a plan, checks every response and returns the outcome. One epoll
-//! loop per thread, no runtime, no allocation per request, because it has to cost less than the gateway that it
-//! measures. It speaks HTTP/1.1, also over TLS, and WebSocket in clear text; `http3`, `byte_streams` (TCP) and `datagrams` (UDP) are
-//! generators of their own; it knows no gateways, and prints nothing. [`tools`] runs other load generators.
+//! The load generator: sends requests to one server by a plan, checks every response and returns the outcome.
+//! One epoll loop per thread, no runtime, no allocation per request, because it has to cost less than the
+//! gateway that it measures. It speaks HTTP/1.1, also over TLS, and WebSocket in clear text; `http3`,
+//! `byte_streams` (TCP) and `datagrams` (UDP) are generators of their own; it knows no gateways, and prints
+//! nothing. [`tools`] runs other load generators.
 
 mod asker;
 mod byte_streams;
@@ -33,7 +34,7 @@ use anyhow::{Context, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::result::{LoadOutcome, PeriodOutcome};
-use asker::{LoadThread, LoadLimits, RequestSource};
+use asker::{LoadLimits, LoadThread, RequestSource};
 use connection::{LoadJob, Upgrade};
 use crowd::Crowd;
 use expect::Measure;
@@ -45,7 +46,7 @@ use tls::LoadTlsClient;
 
 pub use byte_streams::Talk;
 pub use crowd::Habit;
-pub use expect::{ResponseCheck, Expectation};
+pub use expect::{Expectation, ResponseCheck};
 pub use fetch::fetch;
 pub use tally::summary;
 pub use target::{LoadTarget, LoadTransport};
@@ -67,8 +68,8 @@ pub struct LoadPlan {
     pub seconds: Option<f64>,
     /// How many requests are sent.
     pub requests: Option<u64>,
-    /// How many requests are due per second, whatever the responses do; if absent, each is sent after the response
-    /// before.
+    /// How many requests are due per second, whatever the responses do; if absent, each is sent after the
+    /// response before.
     pub rate: Option<f64>,
     /// The time over which slow and idle clients arrive one by one; zero is as fast as possible.
     pub ramp_up: Duration,
@@ -107,8 +108,9 @@ pub enum LoadMode {
     Crowd(Habit),
 }
 
-/// Carries out the plan, until its end or until `stop` is set; `ready` is called when the connections of a crowd stand.
-/// Fails if the plan is impossible or the machine lacks a resource; failures of the server are in the outcome.
+/// Carries out the plan, until its end or until `stop` is set; `ready` is called when the connections of a
+/// crowd stand. Fails if the plan is impossible or the machine lacks a resource; failures of the server are
+/// in the outcome.
 pub fn run(plan: &LoadPlan, stop: &AtomicBool, ready: impl FnOnce()) -> anyhow::Result<LoadOutcome> {
     plan.check()?;
     grant_descriptors(u64::from(plan.connections))?;
@@ -123,9 +125,9 @@ pub fn run(plan: &LoadPlan, stop: &AtomicBool, ready: impl FnOnce()) -> anyhow::
     Ok(sum.outcome(&RunFacts { asked, cpu, from_due_time, failing_one_in: plan.expect.failing_one_in }))
 }
 
-/// Carries out a plan with a rate, and counts by periods, which end at these times. `during` is called when the first
-/// requests are due and should return by the last end, because the outcome waits for it. Fails as [`run`], and if there
-/// is no rate; failures of the server are in the outcome.
+/// Carries out a plan with a rate, and counts by periods, which end at these times. `during` is called when
+/// the first requests are due and should return by the last end, because the outcome waits for it. Fails as
+/// [`run`], and if there is no rate; failures of the server are in the outcome.
 pub fn run_in_periods(
     plan: &LoadPlan,
     ends: &[Duration],
@@ -296,7 +298,12 @@ impl LoadPlan {
     }
 
     /// The asker of one thread, with its share.
-    fn asker<'a>(&self, job: &'a LoadJob, thread: usize, periods: Option<Periods>) -> anyhow::Result<LoadThread<'a>> {
+    fn asker<'a>(
+        &self,
+        job: &'a LoadJob,
+        thread: usize,
+        periods: Option<Periods>,
+    ) -> anyhow::Result<LoadThread<'a>> {
         let (threads, end_ns) = (usize::from(self.threads), self.end_ns());
         let limits = LoadLimits {
             connections: self.share(u64::from(self.connections), thread) as usize,
@@ -311,8 +318,8 @@ impl LoadPlan {
         LoadThread::new(job, limits, source, Tally::new(self.seconds.unwrap_or(0.0)).with(periods))
     }
 
-    /// How long requests were sent: as planned, unless all were sent before (then until the last response, which the
-    /// tally knows) or the run was stopped.
+    /// How long requests were sent: as planned, unless all were sent before (then until the last response,
+    /// which the tally knows) or the run was stopped.
     fn asked(&self, elapsed: Duration, stopped: bool, answers: u64) -> Duration {
         match self.seconds.map(Duration::from_secs_f64) {
             Some(planned) if elapsed >= planned => planned,

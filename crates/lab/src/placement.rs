@@ -1,4 +1,5 @@
-//! Chooses the cores of each program of a run, and finds conditions that disturb measurements. It pins no process.
+//! Chooses the cores of each program of a run, and finds conditions that disturb measurements. It pins no
+//! process.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,8 +19,8 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Places a gateway with this many workers. The gateway's cores come first and are shared with no other program if
-    /// there are enough; a core's twin (hyper-threading) stays empty if others are left.
+    /// Places a gateway with this many workers. The gateway's cores come first and are shared with no other
+    /// program if there are enough; a core's twin (hyper-threading) stays empty if others are left.
     pub fn choose(usable: &[usize], workers: usize, twin_of: impl Fn(usize) -> Vec<usize>) -> Self {
         if usable.len() < 2 {
             return Self { gateway: usable.to_vec(), load: usable.to_vec(), origin: usable.to_vec() };
@@ -42,8 +43,8 @@ impl Placement {
         Self { gateway, load: load.to_vec(), origin: origin.to_vec() }
     }
 
-    /// Places a run on these cores of this machine. They are passed in, because the laboratory pins itself and can use
-    /// fewer afterwards.
+    /// Places a run on these cores of this machine. They are passed in, because the laboratory pins itself
+    /// and can use fewer afterwards.
     pub fn on(usable: &[usize], workers: u16) -> Self {
         Self::choose(usable, usize::from(workers), twins)
     }

@@ -1,5 +1,6 @@
-//! Programs that the laboratory starts: each with a guard that ends all its processes when the laboratory ends, even by
-//! a crash, and with accounting of its whole process tree. It knows no gateway and no load generator.
+//! Programs that the laboratory starts: each with a guard that ends all its processes when the laboratory
+//! ends, even by a crash, and with accounting of its whole process tree. It knows no gateway and no load
+//! generator.
 
 pub mod cores;
 mod group;
@@ -7,4 +8,4 @@ pub mod guard;
 mod tree;
 
 pub use group::{ProcessExit, ProcessGroup, Start};
-pub use tree::{Cpu, Memory, Switches, ProcessTree};
+pub use tree::{Cpu, Memory, ProcessTree, Switches};

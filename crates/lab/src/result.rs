@@ -1,5 +1,5 @@
-//! The result of a run: every measured number, and all their conditions. It computes nothing; other modules make
-//! medians, ratios and verdicts from it, so that they can be made again from a stored file.
+//! The result of a run: every measured number, and all their conditions. It computes nothing; other modules
+//! make medians, ratios and verdicts from it, so that they can be made again from a stored file.
 
 mod faults;
 
@@ -13,7 +13,8 @@ use crate::scenario::Scenario;
 /// The format's number; a reader refuses others.
 pub const FORMAT: u32 = 1;
 
-/// One run of the laboratory. Stored as JSON while it grows, so that an interrupted run keeps its finished part.
+/// One run of the laboratory. Stored as JSON while it grows, so that an interrupted run keeps its finished
+/// part.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct RunReport {
     /// [`FORMAT`].
@@ -130,14 +131,14 @@ pub struct MeasuredRun {
     pub load: LoadOutcome,
     /// The resources used by the contender's process tree.
     pub usage: Usage,
-    /// Length of the turns that the contenders of the round took, in milliseconds; absent if each was measured alone.
-    /// With turns, figures of the clock are not reported.
+    /// Length of the turns that the contenders of the round took, in milliseconds; absent if each was
+    /// measured alone. With turns, figures of the clock are not reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_ms: Option<u64>,
 }
 
-/// The outcome of a load generator. `weir lab load` prints it as JSON; the reports of other tools are converted into
-/// it.
+/// The outcome of a load generator. `weir lab load` prints it as JSON; the reports of other tools are
+/// converted into it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct LoadOutcome {
     /// Length in seconds, by the tool's clock.
@@ -193,8 +194,8 @@ pub struct Failures {
 }
 
 impl LoadOutcome {
-    /// Removes the figures of the clock, because they are invalid for a load generator that was stopped between its
-    /// turns.
+    /// Removes the figures of the clock, because they are invalid for a load generator that was stopped
+    /// between its turns.
     pub fn forget_the_clock(&mut self) {
         (self.requests_per_second, self.bytes_per_second, self.series_interval_ms) = (0.0, 0.0, 0);
         self.requests_per_second_series.clear();
@@ -234,8 +235,8 @@ pub struct PeriodOutcome {
 /// Latencies in milliseconds; `None` if the tool does not report them.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Latency {
-    /// Whether latency is measured from when a request was due, not from when it was sent, so that stalls are not
-    /// hidden.
+    /// Whether latency is measured from when a request was due, not from when it was sent, so that stalls are
+    /// not hidden.
     pub from_due_time: bool,
     /// The mean.
     pub mean_ms: Option<f64>,
@@ -253,8 +254,8 @@ pub struct Latency {
     pub max_ms: Option<f64>,
 }
 
-/// Resources used by the contender's process tree during a run: CPU and switches of the whole run, like the responses;
-/// the busy share of cores without the run's edges, when connections are opened and closed.
+/// Resources used by the contender's process tree during a run: CPU and switches of the whole run, like the
+/// responses; the busy share of cores without the run's edges, when connections are opened and closed.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Usage {
     /// Length of the accounted time, in seconds.

@@ -69,7 +69,8 @@ const VERSION_LIMIT: Duration = Duration::from_secs(60);
 /// The exit code of a shell after Ctrl-C.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Runs the measurement. The report is stored after every scenario, so that an interrupted run keeps its finished part.
+/// Runs the measurement. The report is stored after every scenario, so that an interrupted run keeps its
+/// finished part.
 pub fn run(settings: RunSettings) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
     raise_descriptor_limit();

@@ -59,8 +59,8 @@ pub struct Scenario {
     pub quick: bool,
 }
 
-/// The protocol of clients and gateway. The origin speaks HTTP/1.1, echoes frames for WebSocket, and answers calls of gRPC
-/// over HTTP/2 in clear text. At layer 4 it is `weir lab echo`.
+/// The protocol of clients and gateway. The origin speaks HTTP/1.1, echoes frames for WebSocket, and answers
+/// calls of gRPC over HTTP/2 in clear text. At layer 4 it is `weir lab echo`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ScenarioProtocol {
@@ -192,32 +192,33 @@ pub struct ScenarioLoad {
     /// This many requests instead of a time (`ab -n`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
-    /// This many requests are due per second, whatever the responses do. With `weir` an open loop; `h2load` divides them
-    /// among its connections and counts latency from when a request was sent.
+    /// This many requests are due per second, whatever the responses do. With `weir` an open loop; `h2load`
+    /// divides them among its connections and counts latency from when a request was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
     /// Open loop at this share of the slowest contender's throughput. Only `weir`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_share: Option<f64>,
-    /// Requests are POSTs with a body of this many bytes. Only `weir`; with gRPC, the length of a message, 16 if absent; with
-    /// TCP and UDP the length of a message or datagram, 64 if absent.
+    /// Requests are POSTs with a body of this many bytes. Only `weir`; with gRPC, the length of a message, 16
+    /// if absent; with TCP and UDP the length of a message or datagram, 64 if absent.
     #[serde(default)]
     pub body_bytes: u64,
     /// Requests in flight on one connection of HTTP/2 or HTTP/3 (`-m` of h2load).
     #[serde(default = "one")]
     pub streams: u16,
-    /// The load generator's flow-control windows are this power of two, less one, for a stream and for a connection (`-w`
-    /// and `-W` of h2load). If absent, they are 30 bits, which never fill up.
+    /// The load generator's flow-control windows are this power of two, less one, for a stream and for a
+    /// connection (`-w` and `-W` of h2load). If absent, they are 30 bits, which never fill up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_bits: Option<u8>,
-    /// Whether every connection after the first of its client resumes the session before it; otherwise every handshake is
-    /// a full one. Any other handshake is a failure. Only `weir` over https.
+    /// Whether every connection after the first of its client resumes the session before it; otherwise every
+    /// handshake is a full one. Any other handshake is a failure. Only `weir` over https.
     #[serde(default, skip_serializing_if = "is_false")]
     pub resume: bool,
     /// The version of TLS that clients offer; all if absent. Only `weir` over https.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_version: Option<TlsVersion>,
-    /// Whether the origin sends its block again and again; a million bytes count as one answer. Only `weir` over TCP.
+    /// Whether the origin sends its block again and again; a million bytes count as one answer. Only `weir`
+    /// over TCP.
     #[serde(default, skip_serializing_if = "is_false")]
     pub bulk: bool,
     /// Datagrams in flight over all sources, which are the connections. Only `weir` over UDP; 64 if absent.
@@ -317,7 +318,8 @@ impl Scenario {
         if load.accept_encoding.is_some() && load.tool != Tool::Wrk {
             bail!("`accept_encoding` needs `tool: wrk`: {:?} cannot", load.tool);
         }
-        if (load.rate_share.is_some() || (load.body_bytes > 0 && self.protocol != ScenarioProtocol::Grpc)) && !is_own
+        if (load.rate_share.is_some() || (load.body_bytes > 0 && self.protocol != ScenarioProtocol::Grpc))
+            && !is_own
         {
             bail!("`rate_share` and `body_bytes` need `tool: weir`: {:?} cannot", load.tool);
         }
@@ -341,14 +343,17 @@ impl Scenario {
         if load.at_once.is_some() && self.protocol != ScenarioProtocol::Udp {
             bail!("`at_once` needs `protocol: udp`");
         }
-        let has_one_generator = matches!(self.protocol, ScenarioProtocol::Websocket | ScenarioProtocol::Http3);
+        let has_one_generator =
+            matches!(self.protocol, ScenarioProtocol::Websocket | ScenarioProtocol::Http3);
         if (has_one_generator || self.protocol.is_layer4()) && !is_own {
             bail!("`protocol: {}` needs `tool: weir`", self.protocol.name());
         }
         if load.window_bits.is_some_and(|bits| !WINDOW_BITS.contains(&bits) || load.tool != Tool::H2load) {
             bail!("`window_bits` is from 1 to 30, and needs `tool: h2load`");
         }
-        if (load.resume || load.tls_version.is_some()) && (self.protocol != ScenarioProtocol::Https || !is_own) {
+        if (load.resume || load.tls_version.is_some())
+            && (self.protocol != ScenarioProtocol::Https || !is_own)
+        {
             bail!("`resume` and `tls_version` need `protocol: https` and `tool: weir`");
         }
         if self.certificate != KeyKind::default() && !self.protocol.is_encrypted() {

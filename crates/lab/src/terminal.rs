@@ -1,5 +1,5 @@
-//! Output of the laboratory: lines to the two standard streams, with colour only on a terminal. It does not choose the
-//! texts.
+//! Output of the laboratory: lines to the two standard streams, with colour only on a terminal. It does not
+//! choose the texts.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -29,7 +29,8 @@ pub enum Paint {
 }
 
 impl Paint {
-    /// For standard output: colour on a terminal unless `NO_COLOR` is set (no-color.org: to anything but empty).
+    /// For standard output: colour on a terminal unless `NO_COLOR` is set (no-color.org: to anything but
+    /// empty).
     pub fn for_stdout() -> Self {
         Self::choose(io::stdout().is_terminal(), std::env::var_os("NO_COLOR").as_deref())
     }

@@ -1,4 +1,5 @@
-//! Other programs that the laboratory uses: whether they are installed, their Debian packages, and their installation.
+//! Other programs that the laboratory uses: whether they are installed, their Debian packages, and their
+//! installation.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,8 @@ fn is_program(file: &Path) -> bool {
     rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok() && file.is_file()
 }
 
-/// Makes sure that a program is installed; installs its Debian package if allowed. Fails with the package's name.
+/// Makes sure that a program is installed; installs its Debian package if allowed. Fails with the package's
+/// name.
 pub(crate) fn need(program: &str, package: &str, may_install: bool) -> anyhow::Result<PathBuf> {
     if let Some(file) = find(program) {
         return Ok(file);

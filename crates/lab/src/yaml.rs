@@ -1,5 +1,5 @@
-//! Parses a YAML file into a type, with faults in the form of editors: `file:line: reason`. The type defines the
-//! content of the file.
+//! Parses a YAML file into a type, with faults in the form of editors: `file:line: reason`. The type defines
+//! the content of the file.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,5 @@
-//! The request of a call, as scripts see it: variables, fields, and what is known of its route and consumer. Scripts only read.
+//! The request of a call, as scripts see it: variables, fields, and what is known of its route and consumer.
+//! Scripts only read.
 
 use exchange::Exchange;
 use jsonx::Decimal;

@@ -1,14 +1,15 @@
-//! The limits of one call into a script: instructions, steps of pattern searches and time come out of one budget, which the
-//! interpreter and the functions written in Rust charge. The decoding of a body has limits of its own. It knows no interpreter.
+//! The limits of one call into a script: instructions, steps of pattern searches and time come out of one
+//! budget, which the interpreter and the functions written in Rust charge. The decoding of a body has limits
+//! of its own. It knows no interpreter.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Instructions of the interpreter that one call may take, each step of a pattern search counted as one: about a tenth of a
-/// second, because the worker serves no other request meanwhile.
+/// Instructions of the interpreter that one call may take, each step of a pattern search counted as one:
+/// about a tenth of a second, because the worker serves no other request meanwhile.
 pub(crate) const STEPS_MAX: u64 = 5_000_000;
-/// The longest time of one call. It bounds scripts with slow instructions, such as the insertion at the beginning of a long
-/// table.
+/// The longest time of one call. It bounds scripts with slow instructions, such as the insertion at the
+/// beginning of a long table.
 pub(crate) const TIME_MAX: Duration = Duration::from_millis(500);
 
 /// Values that are decoded of one body: a short one takes about a hundred bytes of the interpreter's memory.
@@ -56,8 +57,8 @@ impl CallBudget {
         self.until.set(None);
     }
 
-    /// Takes `steps` out of the budget. Once it is exceeded, each charge fails until the call has ended, so that a script
-    /// cannot catch the error and go on.
+    /// Takes `steps` out of the budget. Once it is exceeded, each charge fails until the call has ended, so
+    /// that a script cannot catch the error and go on.
     ///
     /// # Errors
     /// The call has exceeded a limit.

@@ -1,4 +1,5 @@
-//! An endpoint of a plugin in Lua: calls its handler for a request, and makes a reply of what the handler returns.
+//! An endpoint of a plugin in Lua: calls its handler for a request, and makes a reply of what the handler
+//! returns.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -6,12 +7,12 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::extension::EndpointCode;
-use exchange::plugin::{BodyNeed, PhaseDecision, Flow, Plugin, BufferedReply};
+use exchange::plugin::{BodyNeed, BufferedReply, Flow, PhaseDecision, Plugin};
 use mlua::MultiValue;
 use model::loaded_endpoint::LoadedEndpoint;
 use serde_json::Value as Json;
 
-use crate::plugin::{FunctionArguments, Begun, LuaPlugin};
+use crate::plugin::{Begun, FunctionArguments, LuaPlugin};
 use crate::runtime::call::ProgramCall;
 use crate::runtime::engine::LuaEngine;
 use crate::runtime::program::{EntryPoint, LoadedProgram, Program};
@@ -102,7 +103,8 @@ impl Plugin for LuaEndpoint {
     }
 
     fn api<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        let begun = ContextTables::of(exchange).and_then(|tables| self.begin(&tables, &mut Reach::Edit(exchange)));
+        let begun =
+            ContextTables::of(exchange).and_then(|tables| self.begin(&tables, &mut Reach::Edit(exchange)));
         let mut begun = match begun {
             Ok(begun) => begun,
             Err(reason) => return Flow::reply(self.plugin.failed(exchange, self.entry, &reason)),

@@ -1,5 +1,5 @@
-//! JSON to values of Lua and back, as lua-cjson does it: `null` is a light userdata, tables with positive integer keys are
-//! arrays, an empty table is an object unless it was an empty array.
+//! JSON to values of Lua and back, as lua-cjson does it: `null` is a light userdata, tables with positive
+//! integer keys are arrays, an empty table is an object unless it was an empty array.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,8 @@ use crate::wide_bytes::{narrow, widen};
 pub(crate) const DEPTH_MAX: usize = 128;
 /// The longest text that is made of a value, in bytes.
 pub const RESULT_MAX_BYTES: usize = 64 * 1024 * 1024;
-/// An array may have so many elements however few of them are set; a longer one at most twice as many (lua-cjson's defaults).
+/// An array may have so many elements however few of them are set; a longer one at most twice as many
+/// (lua-cjson's defaults).
 const SPARSE_MAX: usize = 10;
 
 /// The codec of one interpreter.
@@ -21,7 +22,8 @@ const SPARSE_MAX: usize = 10;
 pub struct Json {
     /// The metatable of empty arrays.
     array: Table,
-    /// Marks each array that is read, takes marked tables for arrays, and leaves slashes as they are: APISIX sets its codec so.
+    /// Marks each array that is read, takes marked tables for arrays, and leaves slashes as they are: APISIX
+    /// sets its codec so.
     is_apisix: bool,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use exchange::plugin::extension::{Extension, ExtensionLanguage, interned_phases};
 use exchange::plugin::services::Services;
 use exchange::plugin::stream::{StreamPhase, StreamPlugin};
-use exchange::plugin::{Build, PluginPhase, Plugin};
+use exchange::plugin::{Build, Plugin, PluginPhase};
 use mlua::{Table, Value};
 use model::loaded_endpoint::LoadedEndpoint;
 use serde_json::{Value as Json, json};
@@ -17,7 +17,7 @@ use crate::plugin::stream::{self, LuaStreamPlugin};
 use crate::plugin::{FunctionArguments, LuaPlugin, phases, reads_body};
 use crate::runtime::engine::LuaEngine;
 use crate::runtime::outside::Outside;
-use crate::runtime::program::{EntryPoint, ProgramForm, LoadedProgram, Program};
+use crate::runtime::program::{EntryPoint, LoadedProgram, Program, ProgramForm};
 use crate::script::LuaScript;
 
 /// Schemas inside each other in which defaults are looked for.
@@ -148,7 +148,12 @@ impl Extension for LuaExtension {
         let mut config = config.clone();
         fill_defaults(&self.schema, &mut config, 0);
         let instance = self.program.instance(build.owner, config, build.metadata.cloned());
-        Ok(Arc::new(LuaPlugin::new(instance, self.entries.clone(), FunctionArguments::ConfigAndContext, false)))
+        Ok(Arc::new(LuaPlugin::new(
+            instance,
+            self.entries.clone(),
+            FunctionArguments::ConfigAndContext,
+            false,
+        )))
     }
 
     fn build_stream(&self, build: &Build<'_>, config: &Json) -> Result<Arc<dyn StreamPlugin>, String> {

@@ -1,6 +1,6 @@
-//! Scripts of users in Lua: LuaJIT without its just-in-time compiler, one interpreter for each worker, in a sandbox with limits
-//! of instructions, time and memory. A script that fails or exceeds a limit ends its call with an error and nothing else. It
-//! knows no plugin.
+//! Scripts of users in Lua: LuaJIT without its just-in-time compiler, one interpreter for each worker, in a
+//! sandbox with limits of instructions, time and memory. A script that fails or exceeds a limit ends its call
+//! with an error and nothing else. It knows no plugin.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod access;
@@ -47,8 +47,8 @@ use script::LoadedScripts;
 const IDLE_BYTES: usize = 8 * 1024 * 1024;
 /// Memory at which garbage is collected in any case, in bytes: the rest is for the next call.
 const COLLECT_MAX_BYTES: usize = MEMORY_MAX_BYTES / 4 * 3;
-/// Memory that scripts may keep from call to call, in bytes. Beyond it the interpreter is replaced, because all scripts of a
-/// worker share its memory, and each of them would fail.
+/// Memory that scripts may keep from call to call, in bytes. Beyond it the interpreter is replaced, because
+/// all scripts of a worker share its memory, and each of them would fail.
 const KEPT_MAX_BYTES: usize = MEMORY_MAX_BYTES / 2;
 /// Milliseconds between two lines about interpreters that were replaced.
 const LOG_INTERVAL_MS: u64 = 1_000;
@@ -90,7 +90,8 @@ impl InterpreterSlot {
         InterpreterSlot { interpreter: RefCell::default(), pace: Pace::every_ms(LOG_INTERVAL_MS) }
     }
 
-    /// The interpreter, opened now if there is none. A failure is not kept, because memory may be there for the next call.
+    /// The interpreter, opened now if there is none. A failure is not kept, because memory may be there for
+    /// the next call.
     fn get(&self) -> mlua::Result<Rc<Interpreter>> {
         if let Some(interpreter) = &*self.interpreter.borrow() {
             return Ok(interpreter.clone());
@@ -100,8 +101,8 @@ impl InterpreterSlot {
         Ok(interpreter)
     }
 
-    /// Drops an interpreter that scripts have filled with values that they keep. The next call opens a new one, which loads
-    /// its scripts again.
+    /// Drops an interpreter that scripts have filled with values that they keep. The next call opens a new
+    /// one, which loads its scripts again.
     fn replace(&self, exchange: &Exchange, kept_bytes: usize) {
         self.interpreter.take();
         if let Some(times) = self.pace.add(1, exchange.local().now_ms()) {
@@ -126,7 +127,8 @@ impl Interpreter {
         })
     }
 
-    /// Does `work` in the interpreter of this worker, for the request in `exchange`, within the limits of one call.
+    /// Does `work` in the interpreter of this worker, for the request in `exchange`, within the limits of one
+    /// call.
     ///
     /// # Errors
     /// The script's error, or the limit that it has exceeded, as a sentence for the log.
@@ -164,8 +166,9 @@ impl Interpreter {
         })
     }
 
-    /// Collects garbage once there is much of it, so that a large body does not hold memory for ever. Gives the bytes that
-    /// scripts keep if they are too many for other scripts, or for a call that `lacked_memory`.
+    /// Collects garbage once there is much of it, so that a large body does not hold memory for ever. Gives
+    /// the bytes that scripts keep if they are too many for other scripts, or for a call that
+    /// `lacked_memory`.
     fn tidy(&self, lacked_memory: bool) -> Option<usize> {
         let lua = &self.sandbox.lua;
         if !lacked_memory && lua.used_memory() <= self.collect_at.get() {

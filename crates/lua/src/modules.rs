@@ -1,5 +1,5 @@
-//! The modules of Lua that plugins of APISIX require, as texts that are part of the program; one file each. Modules that are
-//! not there are listed with the reason.
+//! The modules of Lua that plugins of APISIX require, as texts that are part of the program; one file each.
+//! Modules that are not there are listed with the reason.
 
 /// The modules by name, in order.
 const SOURCES: &[(&str, &str)] = &[

@@ -1,5 +1,5 @@
-//! Functions of Rust that the embedded modules call. The chunk of a module gets its name and the table of these functions:
-//! `local _, native = ...`. They know no request.
+//! Functions of Rust that the embedded modules call. The chunk of a module gets its name and the table of
+//! these functions: `local _, native = ...`. They know no request.
 
 mod codec;
 mod digest;
@@ -15,8 +15,8 @@ use mlua::{IntoLuaMulti, Lua, MultiValue, Table, Value};
 pub use host::Host;
 pub(crate) use schema::schema_json;
 
-/// Charges steps to the call in progress. The runtime puts one into the application data of its interpreter, so that
-/// functions of Rust which do much work for one instruction count.
+/// Charges steps to the call in progress. The runtime puts one into the application data of its interpreter,
+/// so that functions of Rust which do much work for one instruction count.
 pub struct Charge(Rc<dyn Fn(u64) -> mlua::Result<()>>);
 
 impl Charge {

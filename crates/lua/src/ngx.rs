@@ -1,4 +1,5 @@
-//! The functions behind the table `ngx`. `ngx.lua` puts the table together; each file here has the functions of one concern.
+//! The functions behind the table `ngx`. `ngx.lua` puts the table together; each file here has the functions
+//! of one concern.
 
 mod context;
 mod log;
@@ -47,9 +48,9 @@ pub(crate) fn install(lua: &Lua, native: &Table, state: &Rc<InterpreterState>, _
     times::install(&add)
 }
 
-/// Runs `work`, which makes values for texts of the request, without the limit of memory: under it each value is made by a call of
-/// its own into the interpreter, which costs as much as the value. Heads of requests are bounded, and the next allocation of the
-/// script finds the limit in force again.
+/// Runs `work`, which makes values for texts of the request, without the limit of memory: under it each value
+/// is made by a call of its own into the interpreter, which costs as much as the value. Heads of requests are
+/// bounded, and the next allocation of the script finds the limit in force again.
 fn at_once<R>(lua: &Lua, work: impl FnOnce() -> mlua::Result<R>) -> mlua::Result<R> {
     struct Limit<'a>(&'a Lua);
     impl Drop for Limit<'_> {

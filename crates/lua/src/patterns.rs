@@ -1,5 +1,6 @@
-//! Searches for the patterns of Lua (reference manual of 5.1, section 5.4.1) that are charged to the budget of the call. The
-//! searches of the interpreter's own library go back without a limit: a text of a client could hold up a worker for hours.
+//! Searches for the patterns of Lua (reference manual of 5.1, section 5.4.1) that are charged to the budget
+//! of the call. The searches of the interpreter's own library go back without a limit: a text of a client
+//! could hold up a worker for hours.
 
 use mlua::Error;
 
@@ -35,7 +36,12 @@ pub(super) struct Match {
 ///
 /// # Errors
 /// The pattern is malformed or too complex, or the budget is used up.
-pub(super) fn find(budget: &CallBudget, text: &[u8], pattern: &[u8], from: usize) -> mlua::Result<Option<Match>> {
+pub(super) fn find(
+    budget: &CallBudget,
+    text: &[u8],
+    pattern: &[u8],
+    from: usize,
+) -> mlua::Result<Option<Match>> {
     let (is_anchored, begin) = match pattern.first() {
         Some(b'^') => (true, 1),
         _ => (false, 0),

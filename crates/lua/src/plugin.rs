@@ -1,4 +1,5 @@
-//! A plugin that is a program in Lua: calls its functions in the phases of a request, and makes replies of what they return.
+//! A plugin that is a program in Lua: calls its functions in the phases of a request, and makes replies of
+//! what they return.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -7,12 +8,14 @@ use std::task::{Context, Poll, Waker};
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, PhaseDecision, Flow, NO_ANSWER, PluginPhase, Plugin, Portion, BufferedReply, ResponseStep};
+use exchange::plugin::{
+    BodyNeed, BufferedReply, Flow, NO_ANSWER, PhaseDecision, Plugin, PluginPhase, Portion, ResponseStep,
+};
 use mlua::{MultiValue, Value};
 
 use crate::runtime::call::ProgramCall;
 use crate::runtime::limits::{BODY_MAX_BYTES, OUTPUT_MAX_BYTES};
-use crate::runtime::program::{EntryPoint, ProgramInstance, LoadedInstance};
+use crate::runtime::program::{EntryPoint, LoadedInstance, ProgramInstance};
 use crate::runtime::run::RunningCall;
 use crate::runtime::state::Reach;
 use crate::runtime::tables::ContextTables;
@@ -167,7 +170,10 @@ impl LuaPlugin {
         let Some(function) = loaded.program.function(entry) else { return Ok(None) };
         let place = if self.arguments == FunctionArguments::Context { 1 } else { 2 };
         let wants_context = function.parameters >= place;
-        let may_wait = matches!(entry, EntryPoint::Rewrite | EntryPoint::Access | EntryPoint::BeforeProxy | EntryPoint::Preread);
+        let may_wait = matches!(
+            entry,
+            EntryPoint::Rewrite | EntryPoint::Access | EntryPoint::BeforeProxy | EntryPoint::Preread
+        );
         let call = ProgramCall::new(entry.ngx_phase(), may_wait, self.instance.clone(), engine);
         *call.tables.borrow_mut() = Some(tables.clone());
         *call.chunk.borrow_mut() = chunk;
@@ -179,7 +185,9 @@ impl LuaPlugin {
             (FunctionArguments::ConfigAndContext, false) => {
                 RunningCall::begin(engine, &call, function, &loaded.config, reach)
             }
-            (FunctionArguments::Context, true) => RunningCall::begin(engine, &call, function, tables.context()?, reach),
+            (FunctionArguments::Context, true) => {
+                RunningCall::begin(engine, &call, function, tables.context()?, reach)
+            }
             (FunctionArguments::Context, false) => RunningCall::begin(engine, &call, function, (), reach),
         };
         Ok(Some(Begun::new(call, run?)))
@@ -218,8 +226,9 @@ impl LuaPlugin {
         BufferedReply::message(500, &format!("the plugin {} failed", self.instance.name))
     }
 
-    /// The reply that ends the request; none if it goes on. Text that a call has written without ending the request begins
-    /// the reply of the exchange, so that later functions append to it, as after `ngx.say` in APISIX.
+    /// The reply that ends the request; none if it goes on. Text that a call has written without ending the
+    /// request begins the reply of the exchange, so that later functions append to it, as after `ngx.say` in
+    /// APISIX.
     pub(crate) fn outcome(
         &self,
         exchange: &mut Exchange,
@@ -271,8 +280,8 @@ impl LuaPlugin {
         Ok(None)
     }
 
-    /// The status that a function returned, with its body behind what it has printed; none if it returned nothing that ends
-    /// the request by itself.
+    /// The status that a function returned, with its body behind what it has printed; none if it returned
+    /// nothing that ends the request by itself.
     fn returned(&self, call: &ProgramCall, mut values: MultiValue) -> Result<Option<u16>, String> {
         let (code, body) = (values.pop_front(), values.pop_front());
         let code = code.filter(|code| !matches!(code, Value::Nil | Value::Boolean(false)));
@@ -333,7 +342,12 @@ impl LuaPlugin {
     }
 
     /// Ends a function before a phase; the reply, if it has ended the request.
-    pub(crate) fn end_before(&self, exchange: &mut Exchange, entry: EntryPoint, begun: Begun) -> Option<BufferedReply> {
+    pub(crate) fn end_before(
+        &self,
+        exchange: &mut Exchange,
+        entry: EntryPoint,
+        begun: Begun,
+    ) -> Option<BufferedReply> {
         match begun.result? {
             Ok(_) => self.outcome(exchange, entry, &begun.call, Ok(MultiValue::new())),
             Err(reason) => {

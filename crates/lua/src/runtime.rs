@@ -1,5 +1,6 @@
-//! Runs code of users that takes part in requests: plugins, serverless functions, scripts of routes. Each worker has one
-//! interpreter for all of it; each call is a coroutine, so that a function that waits does not hold up the worker.
+//! Runs code of users that takes part in requests: plugins, serverless functions, scripts of routes. Each
+//! worker has one interpreter for all of it; each call is a coroutine, so that a function that waits does not
+//! hold up the worker.
 
 pub(crate) mod added_variables;
 pub(crate) mod call;

@@ -1,5 +1,6 @@
-//! Opens an interpreter with nothing in it that reaches outside: no files, processes, modules, byte code, debug library,
-//! foreign functions, just-in-time compiler, coroutines or environments of other functions. `library.lua` and `modules.lua` list the parts that scripts have.
+//! Opens an interpreter with nothing in it that reaches outside: no files, processes, modules, byte code,
+//! debug library, foreign functions, just-in-time compiler, coroutines or environments of other functions.
+//! `library.lua` and `modules.lua` list the parts that scripts have.
 
 use std::rc::Rc;
 
@@ -58,8 +59,8 @@ pub(crate) struct Base {
 /// There is no memory for it.
 pub(crate) fn open_base(budget: &Rc<CallBudget>, charged_instructions: u32) -> mlua::Result<Base> {
     let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS | StdLib::BIT;
-    // `pcall` stays the interpreter's own: the wrapper that lets panics through calls it from native code, so that no function
-    // inside it could wait.
+    // `pcall` stays the interpreter's own: the wrapper that lets panics through calls it from native code, so
+    // that no function inside it could wait.
     let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(true))?;
     lua.set_memory_limit(MEMORY_MAX_BYTES)?;
     let json = Json::new(lua.create_table()?);
@@ -148,7 +149,8 @@ fn add_texts(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.raw_set("log", log)
 }
 
-/// The byte that a search begins at, from the number that a script gives: from 1, or from the end where it is negative.
+/// The byte that a search begins at, from the number that a script gives: from 1, or from the end where it is
+/// negative.
 fn first_byte(from: Option<i64>, length: usize) -> usize {
     let length_i64 = i64::try_from(length).unwrap_or(i64::MAX);
     let from = match from.unwrap_or(1) {

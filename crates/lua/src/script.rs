@@ -1,4 +1,5 @@
-//! A script of the configuration: checked once where the configuration is checked, loaded once by each worker.
+//! A script of the configuration: checked once where the configuration is checked, loaded once by each
+//! worker.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -11,8 +11,8 @@ use exchange::plugin::extension::interned_phases;
 use exchange::plugin::scripts::{RouteCondition, Scripts};
 use exchange::plugin::services::Services;
 use exchange::plugin::{
-    BodyEncoder, BodyNeed, Build, PhaseDecision, Explained, Flow, LogTask, NextAttempt, PluginPhase, Plugin, Portion,
-    BufferedReply, ResponseStep, StoredReply,
+    BodyEncoder, BodyNeed, BufferedReply, Build, Explained, Flow, LogTask, NextAttempt, PhaseDecision,
+    Plugin, PluginPhase, Portion, ResponseStep, StoredReply,
 };
 use message::{Headers, ResponseHead};
 use model::catalog::ScriptChecks;
@@ -23,7 +23,7 @@ use crate::plugin::{FunctionArguments, LuaPlugin, phases, reads_body};
 use crate::runtime::call::ProgramCall;
 use crate::runtime::engine::LuaEngine;
 use crate::runtime::outside::Outside;
-use crate::runtime::program::{EntryPoint, ProgramForm, ProgramInstance, Program};
+use crate::runtime::program::{EntryPoint, Program, ProgramForm, ProgramInstance};
 use crate::runtime::run::RunningCall;
 use crate::runtime::state::Reach;
 use crate::runtime::tables::ContextTables;
@@ -81,7 +81,11 @@ impl Scripts for Language {
         Ok(Arc::new(LuaCondition { instance, pace: Pace::every_ms(LOG_INTERVAL_MS) }))
     }
 
-    fn script(&self, build: &Build<'_>, source: &str) -> Result<(&'static [PluginPhase], Arc<dyn Plugin>), String> {
+    fn script(
+        &self,
+        build: &Build<'_>,
+        source: &str,
+    ) -> Result<(&'static [PluginPhase], Arc<dyn Plugin>), String> {
         let script = LuaScript::compile("script", source.as_bytes().to_vec())?;
         let program =
             Program::new("script", ProgramForm::Plugin, vec![script], Outside::new("script", build.services));
@@ -165,8 +169,8 @@ impl Drop for LuaCondition {
 }
 
 impl Preceded {
-    /// Runs the function, then `phase` of the plugin. A function that fails is logged and has no effect, as in APISIX; one that
-    /// ends the request does.
+    /// Runs the function, then `phase` of the plugin. A function that fails is logged and has no effect, as
+    /// in APISIX; one that ends the request does.
     fn decide<'a>(
         &'a self,
         exchange: &'a mut Exchange,

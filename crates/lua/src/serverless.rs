@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use exchange::plugin::{Build, PluginPhase, Plugin};
+use exchange::plugin::{Build, Plugin, PluginPhase};
 
 use crate::plugin::{FunctionArguments, LuaPlugin};
 use crate::runtime::engine::LuaEngine;
 use crate::runtime::outside::Outside;
-use crate::runtime::program::{EntryPoint, ProgramForm, Program};
+use crate::runtime::program::{EntryPoint, Program, ProgramForm};
 use crate::script::LuaScript;
 
 /// The phases that functions may run in, by their names.

@@ -7,7 +7,7 @@ use mlua::{MultiValue, Table, Value};
 use crate::runtime::call::ProgramCall;
 use crate::runtime::engine;
 use crate::runtime::outside::Outside;
-use crate::runtime::program::{ProgramForm, Program};
+use crate::runtime::program::{Program, ProgramForm};
 use crate::runtime::run::RunningCall;
 use crate::runtime::state::Reach;
 use crate::script::LuaScript;
@@ -24,7 +24,8 @@ impl Engine {
         engine::LuaEngine::open().map(Engine).map_err(|error| crate::describe(&error))
     }
 
-    /// Runs `source` as the body of a function of the plugin `test` in the access phase; its first result as text.
+    /// Runs `source` as the body of a function of the plugin `test` in the access phase; its first result as
+    /// text.
     ///
     /// # Errors
     /// The function's, as a sentence.
@@ -53,8 +54,10 @@ impl Engine {
 
     fn value_of(&self, source: &str) -> Result<Value, String> {
         let services = exchange::testing::services();
-        let script = LuaScript::compile("script", format!("return function(...) {source}\nend").into_bytes())?;
-        let program = Program::new("test", ProgramForm::Functions, vec![script], Outside::new("test", &services));
+        let script =
+            LuaScript::compile("script", format!("return function(...) {source}\nend").into_bytes())?;
+        let program =
+            Program::new("test", ProgramForm::Functions, vec![script], Outside::new("test", &services));
         let loaded = self.0.program(&program)?;
         let instance = program.instance("/routes/1", serde_json::Value::Null, None);
         let call = ProgramCall::new("access", true, instance, &self.0);

@@ -1,5 +1,5 @@
-//! Texts of other encodings than UTF-8, for readers that take UTF-8 alone: each byte becomes the character of its number and a
-//! byte again. It knows no plugin.
+//! Texts of other encodings than UTF-8, for readers that take UTF-8 alone: each byte becomes the character of
+//! its number and a byte again. It knows no plugin.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,8 @@ pub fn widen(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     }
 }
 
-/// The bytes of a part of a widened text. A character that no byte has, which an escape has made, is written in UTF-8.
+/// The bytes of a part of a widened text. A character that no byte has, which an escape has made, is written
+/// in UTF-8.
 pub fn narrow(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     for character in text.chars() {

@@ -1,12 +1,13 @@
-//! Weights that clients give to representations: the parameter `q` (RFC 9110 section 12.4.2), and the choice between media
-//! types by `Accept` (section 12.5.1). It knows no response.
+//! Weights that clients give to representations: the parameter `q` (RFC 9110 section 12.4.2), and the choice
+//! between media types by `Accept` (section 12.5.1). It knows no response.
 
 use crate::{FieldId, Headers};
 
 /// The weight of an entry without a `q`, in thousandths.
 pub const FULL_WEIGHT: u16 = 1_000;
 
-/// The weight in a parameter `q=0.5`, in thousandths; 0 for one that is malformed, and nothing for another parameter.
+/// The weight in a parameter `q=0.5`, in thousandths; 0 for one that is malformed, and nothing for another
+/// parameter.
 pub fn weight(parameter: &[u8]) -> Option<u16> {
     let [b'q' | b'Q', b'=', value @ ..] = parameter else { return None };
     Some(thousandths(value.trim_ascii()).unwrap_or(0))
@@ -28,8 +29,9 @@ fn thousandths(value: &[u8]) -> Option<u16> {
     (thousandths <= FULL_WEIGHT).then_some(thousandths)
 }
 
-/// Whether the client of a request with these fields wants HTML more than JSON. Equal weights, a request without `Accept`,
-/// and one that takes neither mean JSON. Parameters of media types other than `q` are ignored.
+/// Whether the client of a request with these fields wants HTML more than JSON. Equal weights, a request
+/// without `Accept`, and one that takes neither mean JSON. Parameters of media types other than `q` are
+/// ignored.
 pub fn prefers_html(request: &Headers) -> bool {
     let mut html = Range::default();
     let mut json = Range::default();
@@ -47,7 +49,8 @@ pub fn prefers_html(request: &Headers) -> bool {
     html.weight > json.weight
 }
 
-/// The weight of one media type by the most specific entry that covers it; of two that are equally specific, the greater.
+/// The weight of one media type by the most specific entry that covers it; of two that are equally specific,
+/// the greater.
 #[derive(Default)]
 struct Range {
     specificity: u8,

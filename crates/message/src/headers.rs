@@ -157,8 +157,8 @@ impl Headers {
         &self.bytes[span.range()]
     }
 
-    /// Calls `write` with the bytes of each run of fields that may be sent and are not in `skip`: neighbouring lines
-    /// untouched since they were parsed come as one slice. A run lacks its final CRLF.
+    /// Calls `write` with the bytes of each run of fields that may be sent and are not in `skip`:
+    /// neighbouring lines untouched since they were parsed come as one slice. A run lacks its final CRLF.
     pub fn for_each_run(&self, skip: FieldSet, mut write: impl FnMut(&[u8])) {
         let mut run: Option<Span> = None;
         for field in &self.fields {
@@ -192,7 +192,8 @@ impl Headers {
         self.tail = Span::new(0, start_line_end).end;
     }
 
-    /// Adds a line that lies in the adopted bytes directly behind the one before it. The parser has checked it.
+    /// Adds a line that lies in the adopted bytes directly behind the one before it. The parser has checked
+    /// it.
     pub fn push_span(&mut self, name: Span, value: Span, id: FieldId) {
         // An empty value may come without a place of its own; its line still needs one to be copied.
         let value = if value.is_empty() { Span { start: name.end + 1, end: name.end + 1 } } else { value };
@@ -227,8 +228,8 @@ impl Headers {
         self.tail = Span::new(0, self.bytes.len()).end;
     }
 
-    /// Marks the last field as one that no compression may put into a table (RFC 7541 section 7.1.3). An edit of the field
-    /// removes the mark.
+    /// Marks the last field as one that no compression may put into a table (RFC 7541 section 7.1.3). An edit
+    /// of the field removes the mark.
     pub fn mark_last_sensitive(&mut self) {
         if let Some(field) = self.fields.last_mut() {
             field.flags |= SENSITIVE;

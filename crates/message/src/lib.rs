@@ -1,5 +1,5 @@
-//! HTTP messages whatever their wire format: methods, versions, field lists, request and response heads, and the grammar
-//! that RFC 9110 shares by all versions. It knows no framing, no connection and no socket.
+//! HTTP messages whatever their wire format: methods, versions, field lists, request and response heads, and
+//! the grammar that RFC 9110 shares by all versions. It knows no framing, no connection and no socket.
 #![warn(missing_docs)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

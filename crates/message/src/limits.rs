@@ -29,7 +29,8 @@ impl HeadLimits {
 }
 
 impl Default for HeadLimits {
-    /// They follow what the common servers accept (nginx: 8 KiB lines, 32 KiB heads; Apache: 8190-byte lines, 100 fields).
+    /// They follow what the common servers accept (nginx: 8 KiB lines, 32 KiB heads; Apache: 8190-byte lines,
+    /// 100 fields).
     fn default() -> Self {
         Self { max_head_bytes: Self::HEAD_BYTES, max_line_bytes: Self::LINE_BYTES, max_fields: Self::FIELDS }
     }

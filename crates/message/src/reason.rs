@@ -1,5 +1,5 @@
-//! The reason phrases of RFC 9110 section 15 and the registry, for responses made here. Phrases that come from a node
-//! are passed on as they are.
+//! The reason phrases of RFC 9110 section 15 and the registry, for responses made here. Phrases that come
+//! from a node are passed on as they are.
 
 /// The phrase for a status; empty for an unregistered one.
 pub fn phrase(status: u16) -> &'static str {

@@ -2,7 +2,8 @@
 
 use crate::{FieldError, Headers, Method, Span, Version, syntax};
 
-/// A request head with its own storage. Keep one per exchange: reuse makes reading requests free of allocations.
+/// A request head with its own storage. Keep one per exchange: reuse makes reading requests free of
+/// allocations.
 #[derive(Debug, Clone, Default)]
 pub struct RequestHead {
     /// The method.
@@ -28,8 +29,8 @@ pub struct RequestSpans {
     pub query: Option<Span>,
     /// Host and port.
     pub authority: Span,
-    /// The protocol that the client asks to switch to: the Upgrade field of HTTP/1.1 where Connection lists it, `:protocol`
-    /// of an extended CONNECT (RFC 8441).
+    /// The protocol that the client asks to switch to: the Upgrade field of HTTP/1.1 where Connection lists
+    /// it, `:protocol` of an extended CONNECT (RFC 8441).
     pub upgrade: Option<Span>,
 }
 
@@ -68,8 +69,8 @@ impl RequestHead {
         *self = Self { headers, ..Self::default() };
     }
 
-    /// Makes this the head of a request without fields, from parts as HTTP/2 and HTTP/3 send them: `target` is a path with
-    /// its query, `authority` host and port, empty where there is none.
+    /// Makes this the head of a request without fields, from parts as HTTP/2 and HTTP/3 send them: `target`
+    /// is a path with its query, `authority` host and port, empty where there is none.
     ///
     /// # Errors
     /// The part that is malformed. The head is empty then.
@@ -100,8 +101,8 @@ impl RequestHead {
         Ok(())
     }
 
-    /// The path as it was sent, without the query; `/` for an absolute target without one, `*` for the asterisk form, the
-    /// whole target for the authority form.
+    /// The path as it was sent, without the query; `/` for an absolute target without one, `*` for the
+    /// asterisk form, the whole target for the authority form.
     pub fn path(&self) -> &[u8] {
         if self.spans.path.is_empty() { b"/" } else { self.headers.text(self.spans.path) }
     }
@@ -121,8 +122,8 @@ impl RequestHead {
         self.headers.text(self.spans.method)
     }
 
-    /// Replaces the method. The caller makes sure that the response still suits the client: one to HEAD has no body (RFC
-    /// 9110 section 9.3.2).
+    /// Replaces the method. The caller makes sure that the response still suits the client: one to HEAD has
+    /// no body (RFC 9110 section 9.3.2).
     ///
     /// # Errors
     /// The text is not a token (RFC 9110 section 9.1).
@@ -135,8 +136,8 @@ impl RequestHead {
         Ok(())
     }
 
-    /// Replaces the query of the target; without one the question mark goes too. The caller makes sure that the text can
-    /// stand in a target.
+    /// Replaces the query of the target; without one the question mark goes too. The caller makes sure that
+    /// the text can stand in a target.
     pub fn set_query(&mut self, query: Option<&[u8]>) {
         let old = self.spans.target;
         let mut target = self.target_text().to_vec();

@@ -8,7 +8,8 @@ pub fn is_token(text: &[u8]) -> bool {
 /// True when every byte may stand in a field value: visible, space, HTAB or obs-text (RFC 9110 section 5.5).
 pub fn is_field_value(text: &[u8]) -> bool {
     let is_control = |byte: u8| (byte < b' ' && byte != b'\t') || byte == 0x7F;
-    // Whole blocks without a way out in between, so that the compiler checks a block with a few vector instructions.
+    // Whole blocks without a way out in between, so that the compiler checks a block with a few vector
+    // instructions.
     let (blocks, rest) = text.as_chunks::<16>();
     let has_control = |block: &[u8; 16]| block.iter().fold(false, |found, &byte| found | is_control(byte));
     !blocks.iter().any(has_control) && !rest.iter().any(|&byte| is_control(byte))
@@ -24,7 +25,8 @@ pub fn is_authority(text: &[u8]) -> bool {
             _ => return false,
         },
         Some(_) => {
-            // Nearly every name is plain, so that the first byte that may not stand in one is the port's colon.
+            // Nearly every name is plain, so that the first byte that may not stand in one is the port's
+            // colon.
             let mut end = text.iter().position(|&byte| !has(byte, REG_NAME)).unwrap_or(text.len());
             if text.get(end).is_some_and(|&byte| byte != b':') {
                 end = text.iter().position(|&byte| byte == b':').unwrap_or(text.len());

@@ -1,5 +1,5 @@
-//! Certificates by ACME as the data plane meets them: answers to challenges, and questions for certificates of names that
-//! have none. Control fills both in; this module does not know authorities and sockets.
+//! Certificates by ACME as the data plane meets them: answers to challenges, and questions for certificates
+//! of names that have none. Control fills both in; this module does not know authorities and sockets.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,7 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
 
-/// The answers that this instance gives to authorities, and its way to ask for certificates. One for the process.
+/// The answers that this instance gives to authorities, and its way to ask for certificates. One for the
+/// process.
 #[derive(Default)]
 pub struct Challenges {
     /// Whether `answers` holds any, so that usual requests take no lock.
@@ -38,8 +39,8 @@ pub struct ChallengeCertificate {
 
 /// Certificates that are ordered when a client asks for a name.
 pub trait OnDemand: Send + Sync {
-    /// Asks for a certificate of `name`, in lower case, that no certificate covers. Never blocks. The handshake that asked
-    /// fails; a later one finds the certificate among the `ssls` objects.
+    /// Asks for a certificate of `name`, in lower case, that no certificate covers. Never blocks. The
+    /// handshake that asked fails; a later one finds the certificate among the `ssls` objects.
     fn ask(&self, name: &str) -> CertificateQueryOutcome;
 }
 
@@ -55,7 +56,8 @@ pub enum CertificateQueryOutcome {
 }
 
 impl Challenges {
-    /// The key authorization that the path of a request asks for; none for every other path and for unknown tokens.
+    /// The key authorization that the path of a request asks for; none for every other path and for unknown
+    /// tokens.
     #[inline]
     pub fn key_authorization(&self, path: &[u8]) -> Option<Arc<str>> {
         let token = path.strip_prefix(HTTP_PATH)?;
@@ -74,7 +76,8 @@ impl Challenges {
         self.answers.read().certificates.get(domain).cloned()
     }
 
-    /// Asks for a certificate of `name`; see [`OnDemand::ask`]. Not allowed where certificates on demand are off.
+    /// Asks for a certificate of `name`; see [`OnDemand::ask`]. Not allowed where certificates on demand are
+    /// off.
     pub fn ask(&self, name: &str) -> CertificateQueryOutcome {
         self.on_demand.get().map_or(CertificateQueryOutcome::NotAllowed, |on_demand| on_demand.ask(name))
     }

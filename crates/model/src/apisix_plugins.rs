@@ -1,5 +1,6 @@
-//! The plugins of APISIX 3.18, of which this gateway has a growing part: the purpose of each, and its replacement while it is
-//! missing. Messages and documents are made from this list; it does not know which plugins exist here.
+//! The plugins of APISIX 3.18, of which this gateway has a growing part: the purpose of each, and its
+//! replacement while it is missing. Messages and documents are made from this list; it does not know which
+//! plugins exist here.
 
 /// A plugin of APISIX.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,7 +9,8 @@ pub struct ApisixPlugin {
     pub name: &'static str,
     /// Its purpose.
     pub family: Family,
-    /// The replacement while there is no such plugin, in Markdown for a page of `docs/guide`; empty: nothing replaces it.
+    /// The replacement while there is no such plugin, in Markdown for a page of `docs/guide`; empty: nothing
+    /// replaces it.
     pub instead: &'static str,
     /// Whether the gateway cannot have it; `instead` says why and what to do, in plain text.
     pub is_refused: bool,

@@ -1,4 +1,5 @@
-//! The plugins and registries of this gateway, as data: boot has wired them, and control sees this and names none.
+//! The plugins and registries of this gateway, as data: boot has wired them, and control sees this and names
+//! none.
 
 mod plugin_info;
 mod stream_ports;
@@ -19,7 +20,7 @@ use crate::schema;
 use crate::validate::{SchemaFault, Validator};
 
 pub use plugin_info::{
-    PluginCheck, CheckProto, CheckRunning, CheckWithMetadata, PluginInfo, RunPolicy, SchemaType, Subsystem,
+    CheckProto, CheckRunning, CheckWithMetadata, PluginCheck, PluginInfo, RunPolicy, SchemaType, Subsystem,
     consumer_key,
 };
 pub use stream_ports::StreamPorts;
@@ -83,8 +84,8 @@ impl CatalogPlugin {
         }
     }
 
-    /// Checks a configuration: by the schema, and if that has no fault, by the plugin's own check. Unknown fields are
-    /// treated by `policy`; neither schema nor plugin sees them.
+    /// Checks a configuration: by the schema, and if that has no fault, by the plugin's own check. Unknown
+    /// fields are treated by `policy`; neither schema nor plugin sees them.
     #[must_use]
     pub fn check(&self, schema_type: SchemaType, config: &Value, policy: UnknownFields) -> CheckedConfig {
         let schema = match schema_type {
@@ -150,20 +151,21 @@ pub struct ScriptChecks {
 pub struct ProtocolInfo {
     /// Its name.
     pub name: &'static str,
-    /// Its check of what a stream route says in `protocol.conf`, or of a route that says nothing; the error is a sentence
-    /// without the field.
+    /// Its check of what a stream route says in `protocol.conf`, or of a route that says nothing; the error
+    /// is a sentence without the field.
     pub check: fn(Option<&Value>) -> Result<(), String>,
 }
 
-/// All plugins and registries of this gateway. Made once, at boot; [`PluginCatalog::with_extensions`] lays the plugins of stored
-/// extensions over it. A clone shares everything.
+/// All plugins and registries of this gateway. Made once, at boot; [`PluginCatalog::with_extensions`] lays
+/// the plugins of stored extensions over it. A clone shares everything.
 #[derive(Clone, Debug, Default)]
 pub struct PluginCatalog {
     by_name: Arc<HashMap<Box<str>, CatalogPlugin>>,
     by_priority: Arc<Vec<Box<str>>>,
     registries: Arc<BTreeSet<Box<str>>>,
     ignored: Arc<BTreeSet<Box<str>>>,
-    /// Whether stream routes are refused. Shared by all clones, because listeners of layer 4 come and go at run time.
+    /// Whether stream routes are refused. Shared by all clones, because listeners of layer 4 come and go at
+    /// run time.
     refuses_stream_routes: Arc<AtomicBool>,
     /// See [`PluginCatalog::set_stream_ports`]. Shared by all clones, as above.
     stream_ports: Arc<Mutex<Option<StreamPorts>>>,
@@ -212,8 +214,9 @@ pub enum CatalogError {
 }
 
 impl PluginCatalog {
-    /// The same catalog, in which plugins of these names may be skipped where their configuration is faulty, or where
-    /// they are unknown: an object from the source serves without them, and reports them. A write is refused all the same.
+    /// The same catalog, in which plugins of these names may be skipped where their configuration is faulty,
+    /// or where they are unknown: an object from the source serves without them, and reports them. A write is
+    /// refused all the same.
     #[must_use]
     pub fn ignoring(mut self, names: &[String]) -> PluginCatalog {
         self.ignored = Arc::new(names.iter().map(|name| name.as_str().into()).collect());
@@ -232,7 +235,8 @@ impl PluginCatalog {
         !self.ignored.is_empty()
     }
 
-    /// A catalog of those plugins. Adds `_meta` to their schemas, which are compiled when they are first needed.
+    /// A catalog of those plugins. Adds `_meta` to their schemas, which are compiled when they are first
+    /// needed.
     ///
     /// # Errors
     /// When a name is there twice.
@@ -252,7 +256,11 @@ impl PluginCatalog {
             let priority = |name: &str| by_name.get(name).map_or(0, |entry| entry.info.priority);
             priority(right).cmp(&priority(left)).then_with(|| left.cmp(right))
         });
-        Ok(PluginCatalog { by_name: Arc::new(by_name), by_priority: Arc::new(by_priority), ..PluginCatalog::default() })
+        Ok(PluginCatalog {
+            by_name: Arc::new(by_name),
+            by_priority: Arc::new(by_priority),
+            ..PluginCatalog::default()
+        })
     }
 
     /// The same catalog with service registries (`discovery_type`) that upstreams may name.
@@ -280,14 +288,15 @@ impl PluginCatalog {
         self.file_rule.as_ref().map_or(Ok(()), |rule| (rule.0)(path))
     }
 
-    /// The same catalog for a gateway that refuses stream routes, because it has no listener that would serve them.
+    /// The same catalog for a gateway that refuses stream routes, because it has no listener that would serve
+    /// them.
     #[must_use]
     pub fn without_stream_routes(self) -> PluginCatalog {
         PluginCatalog { refuses_stream_routes: Arc::new(AtomicBool::new(true)), ..self }
     }
 
-    /// Refuses stream routes from now on, or takes them, in all clones of this catalog. Objects that were checked before
-    /// stay as they are.
+    /// Refuses stream routes from now on, or takes them, in all clones of this catalog. Objects that were
+    /// checked before stay as they are.
     pub fn refuse_stream_routes(&self, refuses: bool) {
         self.refuses_stream_routes.store(refuses, Ordering::Relaxed);
     }

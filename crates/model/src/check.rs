@@ -31,7 +31,7 @@ pub use expression::contract_reason;
 pub use options::{CheckOptions, UnknownFields};
 
 use crate::catalog::PluginCatalog;
-use crate::fault::{Findings, CheckRemarks, CheckStage, Warning};
+use crate::fault::{CheckRemarks, CheckStage, Findings, Warning};
 use crate::resource::Resource;
 use crate::{Id, ObjectKey, ObjectKind, ObjectRefusal, schema, secret_reference};
 
@@ -52,7 +52,11 @@ pub fn object(catalog: &PluginCatalog, key: &ObjectKey, value: &Value) -> Result
     empty::checked(value, |value| object_as_given(catalog, key, value))
 }
 
-fn object_as_given(catalog: &PluginCatalog, key: &ObjectKey, value: &Value) -> Result<Checked, ObjectRefusal> {
+fn object_as_given(
+    catalog: &PluginCatalog,
+    key: &ObjectKey,
+    value: &Value,
+) -> Result<Checked, ObjectRefusal> {
     if key.kind == ObjectKind::PluginMetadata {
         return global::plugin_metadata(catalog, &key.id, value);
     }
@@ -74,8 +78,8 @@ fn object_as_given(catalog: &PluginCatalog, key: &ObjectKey, value: &Value) -> R
     Ok(Checked { resource, warnings: passed.warnings })
 }
 
-/// The catalog with the plugins of the extensions in a set of objects, so that the other objects of the set may have them. A
-/// faulty extension is left out, because its own check reports it.
+/// The catalog with the plugins of the extensions in a set of objects, so that the other objects of the set
+/// may have them. A faulty extension is left out, because its own check reports it.
 #[must_use]
 pub fn catalog_among(catalog: &PluginCatalog, extensions: Option<&Value>) -> PluginCatalog {
     let mut plugins = catalog.extensions().clone();
@@ -103,8 +107,9 @@ pub fn value(catalog: &PluginCatalog, kind: ObjectKind, value: &Value) -> Result
     })
 }
 
-/// Refuses an `ssl` object with certificates that all ended before `now_s`, in seconds since the Unix epoch. It is no part of
-/// [`object`], because an object that was good when it was written does not become faulty by the time of day.
+/// Refuses an `ssl` object with certificates that all ended before `now_s`, in seconds since the Unix epoch.
+/// It is no part of [`object`], because an object that was good when it was written does not become faulty by
+/// the time of day.
 ///
 /// # Errors
 /// The fault.
@@ -191,13 +196,14 @@ fn id(key: &ObjectKey, value: &Value, findings: &mut Findings) {
         _ => Id::deserialize(found).is_ok_and(|id| &*id != expected),
     });
     if differs {
-        let stage = if key.kind == ObjectKind::Consumer { CheckStage::Upstream } else { CheckStage::Alternatives };
+        let stage =
+            if key.kind == ObjectKind::Consumer { CheckStage::Upstream } else { CheckStage::Alternatives };
         findings.add(stage, format!("/{field}"), reason);
     }
 }
 
-/// Reads what the schema has let through. serde's refusal is the last line of defence: the schema lets through what
-/// it cannot express, such as an address that is none.
+/// Reads what the schema has let through. serde's refusal is the last line of defence: the schema lets
+/// through what it cannot express, such as an address that is none.
 fn read(kind: ObjectKind, value: &Value) -> Result<Resource, ObjectRefusal> {
     Resource::read(kind, value)
         .map_err(|error| ObjectRefusal::single(None, "", format!("invalid configuration: {error}")))

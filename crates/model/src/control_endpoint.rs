@@ -1,5 +1,5 @@
-//! Endpoints that plugins have in the control API. A plugin declares them as data, and control serves those of the plugins
-//! in its catalog.
+//! Endpoints that plugins have in the control API. A plugin declares them as data, and control serves those
+//! of the plugins in its catalog.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
-//! Services in registries, as control finds them and the gateway follows them: the key of a service, its instances, and the
-//! trait between both sides. Knows no registry and no node set.
+//! Services in registries, as control finds them and the gateway follows them: the key of a service, its
+//! instances, and the trait between both sides. Knows no registry and no node set.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -86,8 +86,9 @@ pub trait ServiceDirectory: Send + Sync {
     /// chooses one.
     fn has_ports_by_scheme(&self, registry: &str) -> bool;
 
-    /// Calls `on_change` at once with the last good answer or the reason that there is none, and after each change on the
-    /// thread of the registries, as long as the returned value lives. `on_change` must not call the directory.
+    /// Calls `on_change` at once with the last good answer or the reason that there is none, and after each
+    /// change on the thread of the registries, as long as the returned value lives. `on_change` must not call
+    /// the directory.
     fn follow(&self, key: &ServiceKey, on_change: OnChange) -> Box<dyn Any + Send + Sync>;
 
     /// Waits until each followed service has an answer or a failure, up to a limit.

@@ -1,5 +1,5 @@
-//! Extensions: plugins of users, which are objects. The seam to the code that loads them, and the plugins of those that are
-//! loaded. It knows no language and runs nothing.
+//! Extensions: plugins of users, which are objects. The seam to the code that loads them, and the plugins of
+//! those that are loaded. It knows no language and runs nothing.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -15,13 +15,14 @@ use flate2::write::GzEncoder;
 
 use crate::catalog::{CatalogPlugin, PluginInfo};
 
-/// Versions that one extension keeps: those that a rollback or a comparison may need. Pushing one more drops the oldest that
-/// serves no request.
+/// Versions that one extension keeps: those that a rollback or a comparison may need. Pushing one more drops
+/// the oldest that serves no request.
 pub const EXTENSION_VERSIONS_MAX: usize = 10;
-/// The longest text of all versions of an extension together, in bytes: an object of it fits a request of etcd (1.5 MiB) and a
-/// body of the Admin API (1.5 MiB) with its other fields.
+/// The longest text of all versions of an extension together, in bytes: an object of it fits a request of
+/// etcd (1.5 MiB) and a body of the Admin API (1.5 MiB) with its other fields.
 pub const EXTENSION_TEXT_BYTES_MAX: usize = 1_400_000;
-/// The largest content of one version, decoded, in bytes. A module that is sent compressed grows to that at most.
+/// The largest content of one version, decoded, in bytes. A module that is sent compressed grows to that at
+/// most.
 pub const EXTENSION_CONTENT_BYTES_MAX: usize = 16 << 20;
 
 /// Loads versions of extensions, in a sandbox that serves no request.
@@ -68,8 +69,8 @@ pub struct LoadedExtension {
 }
 
 impl LoadedExtension {
-    /// The extension with these versions: its plugin has the schema of the active one, serves the traffic that both versions
-    /// serve, and a configuration must pass the canary's schema and check too.
+    /// The extension with these versions: its plugin has the schema of the active one, serves the traffic
+    /// that both versions serve, and a configuration must pass the canary's schema and check too.
     #[must_use]
     pub fn new(active: LoadedVersion, canary: Option<LoadedVersion>) -> LoadedExtension {
         let mut info = active.info.clone();
@@ -123,7 +124,8 @@ impl ExtensionPlugins {
     }
 }
 
-/// The bytes of a written content: of a language of texts the text, otherwise base64, of gzip or of the bytes themselves.
+/// The bytes of a written content: of a language of texts the text, otherwise base64, of gzip or of the bytes
+/// themselves.
 ///
 /// # Errors
 /// Why the text is no content, a sentence.

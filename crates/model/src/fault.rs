@@ -1,5 +1,5 @@
-//! Faults of objects and their places: single faults, and the refusal made of all faults of one object. Knows no schema
-//! and no rule; it orders and words the findings of the checks.
+//! Faults of objects and their places: single faults, and the refusal made of all faults of one object. Knows
+//! no schema and no rule; it orders and words the findings of the checks.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -73,13 +73,18 @@ pub struct ObjectRefusal {
 impl ObjectRefusal {
     /// A refusal for one reason; the contract's line is the reason.
     #[must_use]
-    pub fn single(key: Option<ObjectKey>, pointer: impl Into<String>, reason: impl Into<String>) -> ObjectRefusal {
+    pub fn single(
+        key: Option<ObjectKey>,
+        pointer: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> ObjectRefusal {
         let reason = reason.into();
         let fault = ConfigFault { key, pointer: pointer.into(), reason: reason.clone(), kept: false };
         ObjectRefusal { contract_message: reason, faults: vec![fault] }
     }
 
-    /// A refusal for these faults, of which there is one at least; the contract's line is the reason of the first.
+    /// A refusal for these faults, of which there is one at least; the contract's line is the reason of the
+    /// first.
     pub(crate) fn of(faults: &[ConfigFault]) -> ObjectRefusal {
         let contract_message = faults.first().map(|fault| fault.reason.clone()).unwrap_or_default();
         ObjectRefusal { contract_message, faults: faults.to_vec() }
@@ -271,9 +276,11 @@ fn shorten(text: &mut String, most_bytes: usize) {
     }
 }
 
-/// Warnings kept for one object: twenty tell a user what the next thousand would, and every instance holds them.
+/// Warnings kept for one object: twenty tell a user what the next thousand would, and every instance holds
+/// them.
 const WARNINGS_MAX: usize = 20;
-/// Bytes of a warning's place, and of its text: names in it come from users and may be as long as a request body.
+/// Bytes of a warning's place, and of its text: names in it come from users and may be as long as a request
+/// body.
 const WARNING_BYTES_MAX: usize = 320;
 
 /// A JSON pointer one step further down (RFC 6901 escapes `~` and `/`).
@@ -289,7 +296,12 @@ mod tests {
     fn the_contract_names_the_fault_of_the_earliest_step() {
         let mut findings = Findings::default();
         findings.add(CheckStage::Plugins, "/plugins/x", "unknown plugin [x]");
-        findings.add_worded(CheckStage::Schema, "/uri", "too short", "invalid configuration: short".to_owned());
+        findings.add_worded(
+            CheckStage::Schema,
+            "/uri",
+            "too short",
+            "invalid configuration: short".to_owned(),
+        );
         let refusal = findings.into_result().unwrap_err();
         assert_eq!(refusal.contract_message(), "invalid configuration: short");
         assert_eq!(refusal.faults().len(), 2);

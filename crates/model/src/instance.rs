@@ -1,4 +1,5 @@
-//! The facts of the running process that plugins and the control API show: its identity, and how many connections it has.
+//! The facts of the running process that plugins and the control API show: its identity, and how many
+//! connections it has.
 
 use std::sync::OnceLock;
 

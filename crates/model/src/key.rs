@@ -1,4 +1,5 @@
-//! Identifiers: the id of an object and the key it is stored under. Knows the rules of their text, not the store.
+//! Identifiers: the id of an object and the key it is stored under. Knows the rules of their text, not the
+//! store.
 
 use std::fmt;
 use std::ops::Deref;
@@ -67,8 +68,8 @@ impl<'de> Deserialize<'de> for Id {
     }
 }
 
-/// The name that an object is stored under: its kind and its id. A credential's id is `jack/credentials/c1`, a secret's
-/// `vault/1`.
+/// The name that an object is stored under: its kind and its id. A credential's id is `jack/credentials/c1`,
+/// a secret's `vault/1`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
     /// The kind of the object.
@@ -261,7 +262,9 @@ mod tests {
         assert_eq!(credential.own_id(), "c1");
         let long = "j".repeat(100);
         assert_eq!(ObjectKey::new(ObjectKind::Route, &long), Err(IdError::TooLong(ID_BYTES_MAX)));
-        assert!(ObjectKey::new(ObjectKind::Consumer, &long).is_ok() && ObjectKey::credential(&long, "c").is_ok());
+        assert!(
+            ObjectKey::new(ObjectKind::Consumer, &long).is_ok() && ObjectKey::credential(&long, "c").is_ok()
+        );
         assert_eq!(ObjectKey::new(ObjectKind::Route, "1").unwrap().path(), "/routes/1");
         assert_eq!(ObjectKey::new(ObjectKind::Secret, "vault/1").unwrap().path(), "/secrets/vault/1");
     }

@@ -4,8 +4,8 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey;
 
-/// The type and size of a certificate's key: `ECDSA P-256`, `RSA 2048`, `Ed25519`. None for a text that is no certificate and
-/// for a type of key that TLS does not use.
+/// The type and size of a certificate's key: `ECDSA P-256`, `RSA 2048`, `Ed25519`. None for a text that is no
+/// certificate and for a type of key that TLS does not use.
 #[must_use]
 pub fn of_certificate(der: &[u8]) -> Option<String> {
     of_parsed(&X509Certificate::from_der(der).ok()?.1)

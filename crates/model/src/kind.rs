@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// A kind of object. The order is the order in which a set of objects is resolved: what is referred to comes first.
+/// A kind of object. The order is the order in which a set of objects is resolved: what is referred to comes
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum ObjectKind {

@@ -1,6 +1,6 @@
-//! JSON that users write (bodies of the Admin API, values of etcd, JSON inside strings of a configuration), read
-//! as leniently as lua-cjson reads it: raw line breaks, tabs and other control characters inside strings are
-//! accepted, because users paste .proto files and functions. Every other deviation from JSON is an error.
+//! JSON that users write (bodies of the Admin API, values of etcd, JSON inside strings of a configuration),
+//! read as leniently as lua-cjson reads it: raw line breaks, tabs and other control characters inside strings
+//! are accepted, because users paste .proto files and functions. Every other deviation from JSON is an error.
 
 use std::borrow::Cow;
 
@@ -31,8 +31,8 @@ pub fn from_slice<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     })
 }
 
-/// The body with the control characters inside its strings escaped; borrowed if there are none. NUL is not escaped and
-/// so stays an error, as in lua-cjson.
+/// The body with the control characters inside its strings escaped; borrowed if there are none. NUL is not
+/// escaped and so stays an error, as in lua-cjson.
 #[must_use]
 pub fn escape_controls(body: &[u8]) -> Cow<'_, [u8]> {
     let mut escaped = Vec::new();

@@ -1,7 +1,8 @@
-//! The objects that a user may write: resources, their JSON Schemas, the checks on them, and the snapshot they live in.
+//! The objects that a user may write: resources, their JSON Schemas, the checks on them, and the snapshot
+//! they live in.
 //!
-//! This crate knows nothing of sockets, files, clocks, threads or randomness: texts and revisions are handed in,
-//! values come out. `control` feeds it, `gateway` compiles what it accepts.
+//! This crate knows nothing of sockets, files, clocks, threads or randomness: texts and revisions are handed
+//! in, values come out. `control` feeds it, `gateway` compiles what it accepts.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod acme;
@@ -39,5 +40,5 @@ pub use catalog::{PluginCatalog, PluginInfo};
 pub use fault::{ConfigFault, ObjectRefusal, Warning};
 pub use key::{ID_BYTES_MAX, Id, IdError, ObjectKey, USERNAME_BYTES_MAX};
 pub use kind::ObjectKind;
-pub use snapshot::{Applied, SnapshotChange, Difference, SnapshotObject, FaultPolicy, Snapshot};
+pub use snapshot::{Applied, Difference, FaultPolicy, Snapshot, SnapshotChange, SnapshotObject};
 pub use written::WrittenObject;

@@ -1,5 +1,5 @@
-//! Endpoints of loaded code: the requests that each is for, and its code behind a handle that only the side that runs it can
-//! open.
+//! Endpoints of loaded code: the requests that each is for, and its code behind a handle that only the side
+//! that runs it can open.
 
 use std::any::Any;
 use std::fmt;
@@ -21,8 +21,8 @@ pub struct LoadedEndpoint {
 }
 
 impl LoadedEndpoint {
-    /// An endpoint for `methods`, or for all if there are none, at `path`; a path that ends in `*` stands for all that begin
-    /// with it.
+    /// An endpoint for `methods`, or for all if there are none, at `path`; a path that ends in `*` stands for
+    /// all that begin with it.
     ///
     /// # Errors
     /// The fault of a method or the path, a sentence.
@@ -47,8 +47,8 @@ impl LoadedEndpoint {
         Ok(LoadedEndpoint { methods, path: path.into(), code })
     }
 
-    /// The endpoint that a request with this method and path is for. An exact path goes before a beginning, a longer
-    /// beginning before a shorter one, and the first one otherwise.
+    /// The endpoint that a request with this method and path is for. An exact path goes before a beginning, a
+    /// longer beginning before a shorter one, and the first one otherwise.
     pub fn find<'e>(
         endpoints: impl IntoIterator<Item = &'e LoadedEndpoint>,
         method: &str,

@@ -1,5 +1,5 @@
-//! Which plugins are in force where: whole plugin objects win over those of lesser places (contract section 2.5).
-//! Pure functions over [`Plugins`]; knows no order of running and no chain.
+//! Which plugins are in force where: whole plugin objects win over those of lesser places (contract section
+//! 2.5). Pure functions over [`Plugins`]; knows no order of running and no chain.
 
 use serde_json::Value;
 
@@ -31,8 +31,8 @@ pub struct Effective<'a> {
     pub provenance: Provenance,
 }
 
-/// The plugins of a route before a consumer is authenticated: route over plugin config over service. In the order first
-/// written, service first.
+/// The plugins of a route before a consumer is authenticated: route over plugin config over service. In the
+/// order first written, service first.
 #[must_use]
 pub fn route_plugins<'a>(
     route: &'a Plugins,
@@ -59,7 +59,8 @@ pub fn consumer_plugins<'a>(
     merged
 }
 
-/// The plugins of all global rules, each with the index of its rule; of a plugin in two rules only the first counts.
+/// The plugins of all global rules, each with the index of its rule; of a plugin in two rules only the first
+/// counts.
 pub fn global_plugins<'a>(rules: impl IntoIterator<Item = &'a Plugins>) -> Vec<(usize, &'a Plugin)> {
     let mut merged: Vec<(usize, &Plugin)> = Vec::new();
     for (rule, plugins) in rules.into_iter().enumerate() {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
-/// The longest duration accepted, in seconds: a year. Longer ones are slips of the pen and would overflow deadlines.
+/// The longest duration accepted, in seconds: a year. Longer ones are slips of the pen and would overflow
+/// deadlines.
 const SECONDS_MAX: f64 = 365.0 * 24.0 * 3600.0;
 
 /// Reads seconds, whole or fractional, from zero to a year.

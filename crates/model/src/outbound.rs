@@ -1,5 +1,5 @@
-//! Which addresses are out of bounds for calls that a configuration asks for: what an instance's metadata service answers
-//! must not be had by naming it there. Knows addresses, and opens nothing.
+//! Which addresses are out of bounds for calls that a configuration asks for: what an instance's metadata
+//! service answers must not be had by naming it there. Knows addresses, and opens nothing.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -46,8 +46,9 @@ fn wrong_with(address: IpAddr) -> Option<&'static str> {
     })
 }
 
-/// The IPv4 addresses that an IPv6 address may stand for: by NAT64 (RFC 6052, and RFC 8215 with a network's own length of
-/// prefix), 6to4 (RFC 3056), Teredo (RFC 4380) and the forms that are no longer used (RFC 4291 section 2.5.5.1).
+/// The IPv4 addresses that an IPv6 address may stand for: by NAT64 (RFC 6052, and RFC 8215 with a network's
+/// own length of prefix), 6to4 (RFC 3056), Teredo (RFC 4380) and the forms that are no longer used (RFC 4291
+/// section 2.5.5.1).
 fn embedded(address: Ipv6Addr) -> impl Iterator<Item = Ipv4Addr> {
     let octets = address.octets();
     let at = |places: [usize; 4]| Ipv4Addr::from(places.map(|place| octets[place]));

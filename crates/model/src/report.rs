@@ -1,5 +1,5 @@
-//! The state of the running gateway as control reads it and boot implements it: small traits, each usable as `dyn`.
-//! Knows no implementation.
+//! The state of the running gateway as control reads it and boot implements it: small traits, each usable as
+//! `dyn`. Knows no implementation.
 
 mod tap;
 mod traffic;
@@ -15,8 +15,10 @@ use serde::{Deserialize, Serialize};
 use crate::loaded_endpoint::LoadedEndpoint;
 use crate::snapshot::Applied;
 
-pub use tap::{RequestRecord, SPANS_MAX, TimelineSpan, SpanGroup, Tap, TapCounts};
-pub use traffic::{Breakdown, Figures, TrafficRate, TrafficInterval, Top, Traffic, TrafficNow, TrafficPoint, TrafficRow};
+pub use tap::{RequestRecord, SPANS_MAX, SpanGroup, Tap, TapCounts, TimelineSpan};
+pub use traffic::{
+    Breakdown, Figures, Top, Traffic, TrafficInterval, TrafficNow, TrafficPoint, TrafficRate, TrafficRow,
+};
 pub use upstream_nodes::{
     NodeProtection, NodeReport, NodeTransition, UnusableNodes, UpstreamNodes, UpstreamProtection,
     UpstreamReport,
@@ -216,7 +218,8 @@ fn loopback() -> IpAddr {
 
 /// Answers what the router would do with a request, for `weir explain`.
 pub trait Explain: Send + Sync {
-    /// The decision record as JSON; by the configuration `with`, where that is given, instead of the one in force.
+    /// The decision record as JSON; by the configuration `with`, where that is given, instead of the one in
+    /// force.
     ///
     /// # Errors
     /// What is wrong with the request, as a sentence.

@@ -1,4 +1,5 @@
-//! The typed form of what users write, one file a kind. Knows fields and defaults; schemas and checks are next door.
+//! The typed form of what users write, one file a kind. Knows fields and defaults; schemas and checks are
+//! next door.
 //!
 //! A value of these types has only passed serde. What `check` accepts is what the data plane may rely on.
 
@@ -43,15 +44,15 @@ pub use original_dst::{OriginalDestination, PortRange};
 pub use plugin_config::PluginConfig;
 pub use plugin_metadata::PluginMetadata;
 pub(crate) use plugin_metadata::own_fields;
-pub use plugins::{PluginMeta, Plugin, Plugins};
+pub use plugins::{Plugin, PluginMeta, Plugins};
 pub use protection::{
     CircuitBreaker, FailureRate, LatencyOutlier, OutlierEjection, QueueConfig, RequestLimits, ResponseField,
     UpstreamLimits,
 };
 pub use proto::Proto;
 pub use retry::{
-    BackoffConfig, DeadlinePolicy, DeadlineUnit, GrpcStatus, HeaderCondition, Hedge, RetryBudget, RetryCondition,
-    RetryPolicy,
+    BackoffConfig, DeadlinePolicy, DeadlineUnit, GrpcStatus, HeaderCondition, Hedge, RetryBudget,
+    RetryCondition, RetryPolicy,
 };
 pub use route::{Method, Route, RouteRare};
 pub use secret::Secret;
@@ -62,7 +63,8 @@ pub use service::Service;
 pub use ssl::{OcspStapling, Ssl, SslClient, SslType};
 pub use stream_route::{SendProxyProtocol, SniffedProtocol, StreamProtocol, StreamRoute};
 pub use upstream::{
-    UpstreamDiscovery, DiscoveryArgs, HttpVersion, KeepalivePool, PassHost, UpstreamScheme, UpstreamConfig, UpstreamTls,
+    DiscoveryArgs, HttpVersion, KeepalivePool, PassHost, UpstreamConfig, UpstreamDiscovery, UpstreamScheme,
+    UpstreamTls,
 };
 
 use crate::ObjectKind;

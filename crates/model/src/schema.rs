@@ -1,4 +1,5 @@
-//! The JSON Schemas of the kinds, written by hand as JSON files beside this one. Knows how they are put together.
+//! The JSON Schemas of the kinds, written by hand as JSON files beside this one. Knows how they are put
+//! together.
 //!
 //! A file may refer to a shared piece as `{"$ref": "common#/NAME"}`; the reference is replaced by the piece
 //! when the schemas are loaded, so that users of the schema endpoints see each schema whole. The names of
@@ -12,8 +13,8 @@ use crate::ObjectKind;
 use crate::resource::BalanceMethod;
 use crate::validate::Validator;
 
-/// The schema of a kind, whole, as `GET /apisix/admin/schema/KIND` shows it. A plugin's metadata has the plugin's
-/// own schema and a secret that of its manager; here stand the ones that accept any object.
+/// The schema of a kind, whole, as `GET /apisix/admin/schema/KIND` shows it. A plugin's metadata has the
+/// plugin's own schema and a secret that of its manager; here stand the ones that accept any object.
 #[must_use]
 pub fn of(kind: ObjectKind) -> &'static Value {
     loaded(kind.singular()).schema()

@@ -1,5 +1,5 @@
-//! The one grammar of filters, for lists of objects, for live traffic and for commands. It parses a text against a list of
-//! fields and tests values; it knows no kind of object and no request.
+//! The one grammar of filters, for lists of objects, for live traffic and for commands. It parses a text
+//! against a list of fields and tests values; it knows no kind of object and no request.
 //!
 //! ```text
 //! filter    = [ term *( space term ) ]                  every term must hold
@@ -9,8 +9,8 @@
 //! value     = text with "*" for any characters, or a quoted text, or a comparison
 //! compared  = ( ">=" / "<=" / ">" / "<" ) number        of numbers, times and statuses
 //! ```
-//! Texts are compared without case. `"a \"b\""` is one value with a space and quotes in it; nothing in quotes has a meaning. A
-//! word with a colon is a word if no field can be meant: `http://a`, `10.0.0.1:80`.
+//! Texts are compared without case. `"a \"b\""` is one value with a space and quotes in it; nothing in quotes
+//! has a meaning. A word with a colon is a word if no field can be meant: `http://a`, `10.0.0.1:80`.
 
 mod fields;
 mod parse;
@@ -18,12 +18,13 @@ mod text;
 
 use std::fmt;
 
-pub use fields::{CERTIFICATE_FIELDS, FilterField, FieldType, FilterFields, OBJECT_FIELDS, TRAFFIC_FIELDS};
+pub use fields::{CERTIFICATE_FIELDS, FieldType, FilterField, FilterFields, OBJECT_FIELDS, TRAFFIC_FIELDS};
 pub use text::quote;
 
 use text::TextPattern;
 
-/// The longest filter, in bytes: a line that fits an address bar. Matching costs at most this for each byte of a text.
+/// The longest filter, in bytes: a line that fits an address bar. Matching costs at most this for each byte
+/// of a text.
 pub const FILTER_BYTES_MAX: usize = 1024;
 /// The most terms of a filter. A person writes five.
 pub const TERMS_MAX: usize = 32;
@@ -35,10 +36,12 @@ pub trait Searchable {
     /// Calls `test` with each text that a word may be a part of, until one passes; returns whether one did.
     fn any_word(&self, test: &mut dyn FnMut(&str) -> bool) -> bool;
 
-    /// Calls `test` with each text of `field`, until one passes; returns whether one did. False for an unknown field.
+    /// Calls `test` with each text of `field`, until one passes; returns whether one did. False for an
+    /// unknown field.
     fn any_text(&self, field: &str, test: &mut dyn FnMut(&str) -> bool) -> bool;
 
-    /// The number in `field`: of a duration its microseconds. None where it is not known, and for an unknown field.
+    /// The number in `field`: of a duration its microseconds. None where it is not known, and for an unknown
+    /// field.
     fn number(&self, field: &str) -> Option<f64>;
 }
 
@@ -139,7 +142,8 @@ impl SearchFilter {
     /// Reads a filter over `fields`.
     ///
     /// # Errors
-    /// The first place that cannot be read, with the names and signs that could stand there. A text over a limit is one, too.
+    /// The first place that cannot be read, with the names and signs that could stand there. A text over a
+    /// limit is one, too.
     pub fn parse(text: &str, fields: &FilterFields) -> Result<SearchFilter, FilterError> {
         parse::filter(text, fields)
     }

@@ -1,5 +1,5 @@
-//! Where objects hold secrets: what plugins name in `encrypt_fields` of their schemas, and the private keys of
-//! certificates and upstreams. It finds and hands over texts; ciphers and masks are others' business.
+//! Where objects hold secrets: what plugins name in `encrypt_fields` of their schemas, and the private keys
+//! of certificates and upstreams. It finds and hands over texts; ciphers and masks are others' business.
 
 use serde_json::{Map, Value};
 
@@ -64,7 +64,8 @@ fn for_each_of_plugin(
     }
 }
 
-/// Every text at the end of `path` below `value`; lists on the way are gone through, and of an object at its end the texts.
+/// Every text at the end of `path` below `value`; lists on the way are gone through, and of an object at its
+/// end the texts.
 fn walk(value: &mut Value, path: &[&str], place: String, visit: &mut dyn FnMut(&str, &mut String)) {
     match (value, path) {
         (Value::String(text), []) => visit(&place, text),
@@ -93,12 +94,15 @@ fn private_keys(kind: ObjectKind) -> &'static [&'static [&'static str]] {
     match kind {
         ObjectKind::Ssl => &[&["key"], &["keys"]],
         ObjectKind::Upstream => &[&["tls", "client_key"]],
-        ObjectKind::Route | ObjectKind::Service | ObjectKind::StreamRoute => &[&["upstream", "tls", "client_key"]],
+        ObjectKind::Route | ObjectKind::Service | ObjectKind::StreamRoute => {
+            &[&["upstream", "tls", "client_key"]]
+        }
         _ => &[],
     }
 }
 
-/// The keyword by which a plugin's schema names its secrets, `a.b` for one within another (contract section 2.2).
+/// The keyword by which a plugin's schema names its secrets, `a.b` for one within another (contract section
+/// 2.2).
 const ENCRYPT_FIELDS: &str = "encrypt_fields";
 
 #[cfg(test)]
@@ -140,14 +144,30 @@ mod tests {
             "/plugins/log/x.y Any 4",
             "/plugins/log/t/h Any 5",
         ];
-        for kind in [ObjectKind::Route, ObjectKind::Service, ObjectKind::GlobalRule, ObjectKind::PluginConfig, ObjectKind::ConsumerGroup] {
+        for kind in [
+            ObjectKind::Route,
+            ObjectKind::Service,
+            ObjectKind::GlobalRule,
+            ObjectKind::PluginConfig,
+            ObjectKind::ConsumerGroup,
+        ] {
             check(kind, "1", log.clone(), &places);
         }
         check(ObjectKind::Consumer, "jack", log, &places);
-        check(ObjectKind::PluginMetadata, "log", json!({"m": "s", "plugins": {"log": {"t": "n"}}}), &["/m Any s"]);
+        check(
+            ObjectKind::PluginMetadata,
+            "log",
+            json!({"m": "s", "plugins": {"log": {"t": "n"}}}),
+            &["/m Any s"],
+        );
         let upstream = json!({"tls": {"client_key": "p", "client_cert": "c"}});
         check(ObjectKind::Upstream, "1", upstream.clone(), &["/tls/client_key PrivateKey p"]);
-        check(ObjectKind::Service, "1", json!({"upstream": upstream}), &["/upstream/tls/client_key PrivateKey p"]);
+        check(
+            ObjectKind::Service,
+            "1",
+            json!({"upstream": upstream}),
+            &["/upstream/tls/client_key PrivateKey p"],
+        );
         let ssl = json!({"cert": "c", "key": "k", "certs": ["c"], "keys": ["l"]});
         check(ObjectKind::Ssl, "1", ssl, &["/key PrivateKey k", "/keys/0 PrivateKey l"]);
         check(ObjectKind::Secret, "vault/1", json!({"token": "t"}), &[]);

@@ -1,6 +1,6 @@
 //! References to values that are kept elsewhere, as users write them: `$ENV://NAME`, `$ENV://NAME/key`,
-//! `$secret://{manager}/{id}/{path}/{key}` (contract section 2.3), and for certificates `$file:///PATH`. Knows their grammar
-//! and where objects have them; finds no value.
+//! `$secret://{manager}/{id}/{path}/{key}` (contract section 2.3), and for certificates `$file:///PATH`.
+//! Knows their grammar and where objects have them; finds no value.
 
 use serde_json::Value;
 
@@ -40,8 +40,8 @@ pub trait SecretValues: Send + Sync {
 }
 
 impl<'t> SecretReference<'t> {
-    /// Takes a text apart; none if it is no reference. The case of `$ENV` does not matter, nor does that of `$secret`,
-    /// because a reference that a slip turns into plain text would be a key that opens access.
+    /// Takes a text apart; none if it is no reference. The case of `$ENV` does not matter, nor does that of
+    /// `$secret`, because a reference that a slip turns into plain text would be a key that opens access.
     #[must_use]
     pub fn parse(text: &'t str) -> Option<SecretReference<'t>> {
         if let Some(rest) = after(text, ENVIRONMENT) {
@@ -59,8 +59,8 @@ pub fn is_reference(text: &str) -> bool {
     SecretReference::parse(text).is_some()
 }
 
-/// The path of a reference to a file, `$file:///PATH`. Only certificates and keys may be such references: a plugin would show
-/// the file to clients.
+/// The path of a reference to a file, `$file:///PATH`. Only certificates and keys may be such references: a
+/// plugin would show the file to clients.
 #[must_use]
 pub fn file_path(text: &str) -> Option<&str> {
     text.strip_prefix(FILE)
@@ -92,8 +92,8 @@ pub fn for_each<'v>(value: &'v Value, place: &str, visit: &mut dyn FnMut(String,
     }
 }
 
-/// Every reference of an object, with the JSON pointer to it: those in plugins, metadata and certificates, which are
-/// resolved (contract section 2.3).
+/// Every reference of an object, with the JSON pointer to it: those in plugins, metadata and certificates,
+/// which are resolved (contract section 2.3).
 #[must_use]
 pub fn of(resource: &Resource) -> Vec<(String, &str)> {
     let mut found = Vec::new();

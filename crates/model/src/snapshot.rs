@@ -1,5 +1,5 @@
-//! All objects in force at one revision, and what is wrong with the rest. Immutable: a change makes a new one that
-//! shares what it did not touch. Knows no store, no source and no data plane.
+//! All objects in force at one revision, and what is wrong with the rest. Immutable: a change makes a new one
+//! that shares what it did not touch. Knows no store, no source and no data plane.
 
 mod admit;
 mod apply;
@@ -46,7 +46,12 @@ struct Remarks {
 }
 
 impl SnapshotObject {
-    fn new(written: WrittenObject, resource: Resource, skipped: Box<[ConfigFault]>, warnings: Box<[Warning]>) -> SnapshotObject {
+    fn new(
+        written: WrittenObject,
+        resource: Resource,
+        skipped: Box<[ConfigFault]>,
+        warnings: Box<[Warning]>,
+    ) -> SnapshotObject {
         let has_remarks = !(skipped.is_empty() && warnings.is_empty());
         let remarks = has_remarks.then(|| Box::new(Remarks { skipped, warnings }));
         SnapshotObject { written, resource, remarks }
@@ -90,8 +95,9 @@ pub enum FaultPolicy {
     Strict,
 }
 
-/// How one object differs between two snapshots. When `before` and `after` are the same object, only the presence of
-/// something it refers to has changed. When both are none, the closed form differs ([`Snapshot::closed`]).
+/// How one object differs between two snapshots. When `before` and `after` are the same object, only the
+/// presence of something it refers to has changed. When both are none, the closed form differs
+/// ([`Snapshot::closed`]).
 #[derive(Clone, Debug)]
 pub struct Difference {
     /// Which object.
@@ -109,8 +115,8 @@ pub struct Applied {
     pub snapshot: Snapshot,
     /// The differences, kinds in resolving order, each object once.
     pub diff: Vec<Difference>,
-    /// The faults of the objects of these changes, and of those that these changes have left without something they
-    /// refer to.
+    /// The faults of the objects of these changes, and of those that these changes have left without
+    /// something they refer to.
     pub faults: Vec<ConfigFault>,
 }
 
@@ -199,10 +205,11 @@ impl Snapshot {
         self.faulty.get(key).map(|faulty| &**faulty)
     }
 
-    /// The form in which a faulty object that has no good form is compiled, so that its requests are answered 503 instead
-    /// of falling through to another object; and why. Of a route it is what the route matches, of a service its hosts, of
-    /// a global rule its presence, of an object that only lacks what it refers to the whole object. None when an object is
-    /// in force under that key, or when what a route matches cannot be read.
+    /// The form in which a faulty object that has no good form is compiled, so that its requests are answered
+    /// 503 instead of falling through to another object; and why. Of a route it is what the route matches, of
+    /// a service its hosts, of a global rule its presence, of an object that only lacks what it refers to the
+    /// whole object. None when an object is in force under that key, or when what a route matches cannot be
+    /// read.
     #[must_use]
     pub fn closed(&self, key: &ObjectKey) -> Option<(&Arc<SnapshotObject>, &ObjectRefusal)> {
         if self.contains(key) {
@@ -212,8 +219,8 @@ impl Snapshot {
         Some((faulty.closed.as_ref()?, &faulty.refusal))
     }
 
-    /// Routes that keep no place in the routing table, because what they match cannot be read and they have no earlier
-    /// good form; ordered by key.
+    /// Routes that keep no place in the routing table, because what they match cannot be read and they have
+    /// no earlier good form; ordered by key.
     #[must_use]
     pub fn unplaced(&self) -> Vec<&Faulty> {
         let is_unplaced = |faulty: &&Faulty| {
@@ -244,7 +251,8 @@ impl Snapshot {
         faults
     }
 
-    /// The warnings of the object under that key as it was written last; empty while that form is faulty in itself.
+    /// The warnings of the object under that key as it was written last; empty while that form is faulty in
+    /// itself.
     #[must_use]
     pub fn warnings_at(&self, key: &ObjectKey) -> Vec<Warning> {
         let object = match self.faulty_at(key) {
@@ -270,7 +278,8 @@ impl Snapshot {
         &self.extensions
     }
 
-    /// The objects with a plugin that names that key in its configuration; of an extension, those that have its plugin.
+    /// The objects with a plugin that names that key in its configuration; of an extension, those that have
+    /// its plugin.
     pub fn mentioned_by(&self, key: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
         self.mentions.get(key)
     }

@@ -1,4 +1,5 @@
-//! OCSP responses that TLS staples to certificates: the control side fetches them, the data plane shows them. Knows no format.
+//! OCSP responses that TLS staples to certificates: the control side fetches them, the data plane shows them.
+//! Knows no format.
 
 /// Finds OCSP responses. A lookup never waits for the network.
 pub trait Staples: Send + Sync {

@@ -1,7 +1,8 @@
-//! Keys of TLS session tickets that instances share: the control side keeps them in the store, the data plane uses them.
-//! Knows neither.
+//! Keys of TLS session tickets that instances share: the control side keeps them in the store, the data plane
+//! uses them. Knows neither.
 
-/// How long a key makes new tickets, in seconds. It reads them for as long again, so that no ticket ends before its time.
+/// How long a key makes new tickets, in seconds. It reads them for as long again, so that no ticket ends
+/// before its time.
 pub const KEY_LIFETIME_S: u64 = 12 * 3600;
 
 /// A key of session tickets.

@@ -1,12 +1,12 @@
-//! Features that a user may write in APISIX and that Weir does not have yet. They are refused with the reason, never
-//! ignored.
+//! Features that a user may write in APISIX and that Weir does not have yet. They are refused with the
+//! reason, never ignored.
 //!
 //! One list for all kinds: a feature that arrives deletes its line here and nothing else.
 
 use serde_json::Value;
 
 use crate::catalog::PluginCatalog;
-use crate::fault::{Findings, CheckStage, below};
+use crate::fault::{CheckStage, Findings, below};
 use crate::kind::ObjectKind;
 
 /// A field that is refused wherever it is written at the top of an object.
@@ -16,8 +16,10 @@ struct UnsupportedField {
 }
 
 /// Of routes and services.
-const ROUTE_FIELDS: [UnsupportedField; 1] =
-    [UnsupportedField { name: "script_id", reason: "script_id is not supported: write the script in `script`" }];
+const ROUTE_FIELDS: [UnsupportedField; 1] = [UnsupportedField {
+    name: "script_id",
+    reason: "script_id is not supported: write the script in `script`",
+}];
 
 /// The reason begins with APISIX's words.
 const STREAM_ROUTES_REFUSED: &str = "stream mode is disabled, can not add stream routes: the settings name no listener of \
@@ -53,7 +55,8 @@ pub fn of_kind(kind: ObjectKind) -> Vec<RefusedField> {
         _ => return refused,
     };
     if kind != ObjectKind::Upstream && kind != ObjectKind::StreamRoute {
-        let in_schema = |field: &&UnsupportedField| crate::schema::of(kind)["properties"].get(field.name).is_some();
+        let in_schema =
+            |field: &&UnsupportedField| crate::schema::of(kind)["properties"].get(field.name).is_some();
         refused.extend(ROUTE_FIELDS.iter().filter(in_schema).map(whole));
     }
     refused.push(RefusedField {

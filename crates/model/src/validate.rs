@@ -11,8 +11,8 @@ use serde_json::Value;
 
 pub use user_schema::{SchemaSteps, UserSchema};
 
-/// A schema (draft 7). It is compiled at its first use and dropped when it was not used for a while: the compiled
-/// schemas take megabytes, and between two changes an instance has no use for them.
+/// A schema (draft 7). It is compiled at its first use and dropped when it was not used for a while: the
+/// compiled schemas take megabytes, and between two changes an instance has no use for them.
 pub struct Validator {
     compiled: Mutex<HeldSchema>,
     schema: Arc<Value>,
@@ -105,8 +105,8 @@ impl Validator {
         let misspelt =
             faults.iter().filter_map(|fault| Some((&*fault.pointer, fault.meant_name.as_deref()?)));
         let Some(corrected) = Corrected::of(value, misspelt) else { return faults };
-        // A misspelt name makes other rules fail as well (a required name is missing, alternatives do not match): those
-        // faults are found with the corrected name, so that only real ones are left.
+        // A misspelt name makes other rules fail as well (a required name is missing, alternatives do not
+        // match): those faults are found with the corrected name, so that only real ones are left.
         let mut all: Vec<SchemaFault> =
             faults.into_iter().filter(|fault| fault.meant_name.is_some()).collect();
         let of_corrected = compiled.faults(&corrected.value, &mut steps);
@@ -129,8 +129,8 @@ pub(crate) struct Corrected {
 }
 
 impl Corrected {
-    /// The value with the field at each pointer under the name beside it, or without it where that name is taken; none
-    /// where there is nothing to correct.
+    /// The value with the field at each pointer under the name beside it, or without it where that name is
+    /// taken; none where there is nothing to correct.
     pub(crate) fn of<'f>(
         value: &Value,
         misspelt: impl IntoIterator<Item = (&'f str, &'f str)>,
@@ -191,7 +191,8 @@ pub struct SchemaFault {
     way: String,
     /// The whole line of APISIX, where its validator says less than `reason`.
     contract: Option<String>,
-    /// A question with the known name that was probably meant, for the end of the line; empty where none is near.
+    /// A question with the known name that was probably meant, for the end of the line; empty where none is
+    /// near.
     hint: String,
     /// The known name that an unknown one is a typing error of.
     meant_name: Option<String>,
@@ -229,8 +230,8 @@ impl SchemaFault {
         format!("{}{}", self.contract_message(), self.hint)
     }
 
-    /// As [`Self::contract_message`], with what was probably meant where a plugin's own attribute is unknown: APISIX has no
-    /// words for most of those, since it lets them through.
+    /// As [`Self::contract_message`], with what was probably meant where a plugin's own attribute is unknown:
+    /// APISIX has no words for most of those, since it lets them through.
     #[must_use]
     pub fn plugin_message(&self) -> String {
         let own = self.pointer.matches('/').count() == 1;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::ObjectKey;
 
-/// An object as stored: the JSON text byte for byte (with `id`, `create_time`, `update_time`) and its revisions.
+/// An object as stored: the JSON text byte for byte (with `id`, `create_time`, `update_time`) and its
+/// revisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenObject {
     /// The key it is stored under.
@@ -18,14 +19,15 @@ pub struct WrittenObject {
 }
 
 impl WrittenObject {
-    /// A stand-in for an object with a stored text that cannot be read, because of `reason`, a sentence. It is no JSON,
-    /// so that the object is a faulty one, and states the reason.
+    /// A stand-in for an object with a stored text that cannot be read, because of `reason`, a sentence. It
+    /// is no JSON, so that the object is a faulty one, and states the reason.
     #[must_use]
     pub fn unreadable(reason: &str) -> Arc<str> {
         format!("{UNREADABLE}{reason}").into()
     }
 
-    /// As [`WrittenObject::unreadable`], with the JSON as far as it is known: what a route matches is read from it.
+    /// As [`WrittenObject::unreadable`], with the JSON as far as it is known: what a route matches is read
+    /// from it.
     #[must_use]
     pub fn unreadable_json(reason: &str, json: &str) -> Arc<str> {
         format!("{UNREADABLE}{}\n{json}", reason.replace('\n', " ")).into()

@@ -1,5 +1,5 @@
-//! The account of cheap frames: what a peer sends that costs more than it pays. It does not know the frames and their
-//! limits.
+//! The account of cheap frames: what a peer sends that costs more than it pays. It does not know the frames
+//! and their limits.
 
 /// How many frames of one kind are accepted in an interval.
 #[derive(Debug)]

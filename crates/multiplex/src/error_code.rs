@@ -1,7 +1,7 @@
 //! The form that error codes have in both protocols; it does not know the codes.
 
-/// Defines `ErrorCode`, a number with the names that the RFCs give to some values. Each row is the name of a constant, its
-/// value, and the name on the wire of logs.
+/// Defines `ErrorCode`, a number with the names that the RFCs give to some values. Each row is the name of a
+/// constant, its value, and the name on the wire of logs.
 #[macro_export]
 macro_rules! error_codes {
     ($(#[$about:meta])* $number:ty; $($(#[$doc:meta])* $name:ident = $value:literal $text:literal,)*) => {

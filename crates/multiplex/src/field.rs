@@ -1,5 +1,5 @@
-//! A decoded field, its receiver, and the bytes that a field may have. It does not know how fields are compressed and what
-//! they mean.
+//! A decoded field, its receiver, and the bytes that a field may have. It does not know how fields are
+//! compressed and what they mean.
 
 use message::{FieldId, syntax};
 
@@ -12,8 +12,9 @@ pub struct Field<'a> {
     pub value: &'a [u8],
     /// The number of the name.
     pub id: FieldId,
-    /// Whether RFC 9113 section 8.2.1 and RFC 9114 section 4.2 allow name and value: a lower-case token (a pseudo-field's
-    /// colon aside), and a value without control characters and without white space at its ends.
+    /// Whether RFC 9113 section 8.2.1 and RFC 9114 section 4.2 allow name and value: a lower-case token (a
+    /// pseudo-field's colon aside), and a value without control characters and without white space at its
+    /// ends.
     pub is_valid: bool,
     /// The sender forbade to put the field into a table (RFC 7541 section 6.2.3, RFC 9204 section 4.5.4).
     pub is_sensitive: bool,

@@ -1,5 +1,5 @@
-//! Heads and trailers out of decoded fields, under the message rules of RFC 9113 section 8 and RFC 9114 section 4, which are
-//! the same. It does not know frames and the states of streams.
+//! Heads and trailers out of decoded fields, under the message rules of RFC 9113 section 8 and RFC 9114
+//! section 4, which are the same. It does not know frames and the states of streams.
 
 mod fields;
 mod refused;
@@ -95,7 +95,8 @@ impl Parsed {
     }
 }
 
-/// Collects the fields of one block. After a fault it ignores fields, because only the decoder's table has to follow.
+/// Collects the fields of one block. After a fault it ignores fields, because only the decoder's table has to
+/// follow.
 #[derive(Debug)]
 pub struct HeadReader {
     section: Section,

@@ -1,7 +1,7 @@
 //! The Huffman code of RFC 7541 appendix B; it does not know what the strings are.
 //!
-//! The code is canonical: symbols in order of length and value have consecutive codes. The lengths are therefore the whole
-//! table, and codes and look-up tables are computed from them at compile time.
+//! The code is canonical: symbols in order of length and value have consecutive codes. The lengths are
+//! therefore the whole table, and codes and look-up tables are computed from them at compile time.
 
 use crate::CodeError;
 
@@ -86,8 +86,8 @@ pub fn encode(input: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The symbol with a code longer than [`FIRST_BITS_WIDTH`] at the top of `window`, and its length. Every window of 32 bits
-/// begins with a symbol, because the code is complete.
+/// The symbol with a code longer than [`FIRST_BITS_WIDTH`] at the top of `window`, and its length. Every
+/// window of 32 bits begins with a symbol, because the code is complete.
 #[cold]
 fn long_symbol(window: u32) -> (u16, u32) {
     let mut length = FIRST_BITS_WIDTH + 1;

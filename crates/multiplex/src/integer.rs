@@ -2,7 +2,8 @@
 
 use crate::CodeError;
 
-/// Bytes behind the prefix: five groups of seven bits hold 32 bits. More would only be zeros, which no encoder sends.
+/// Bytes behind the prefix: five groups of seven bits hold 32 bits. More would only be zeros, which no
+/// encoder sends.
 const CONTINUATION_BYTES_MAX: u32 = 5;
 /// Nine groups hold 62 bits.
 const LONG_CONTINUATION_BYTES_MAX: u32 = 9;

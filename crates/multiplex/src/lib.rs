@@ -1,5 +1,6 @@
-//! The parts that HTTP/2 and HTTP/3 share: field sections with their rules, the coding of their strings and integers,
-//! priorities, and the account of cheap frames. It does not know frames, streams, compression tables and I/O.
+//! The parts that HTTP/2 and HTTP/3 share: field sections with their rules, the coding of their strings and
+//! integers, priorities, and the account of cheap frames. It does not know frames, streams, compression
+//! tables and I/O.
 #![warn(missing_docs)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -1,4 +1,5 @@
-//! A field that is written in parts, by the writers of heads of both protocols; it does not know how fields are encoded.
+//! A field that is written in parts, by the writers of heads of both protocols; it does not know how fields
+//! are encoded.
 
 use message::{FieldId, FieldRef};
 

@@ -7,21 +7,23 @@ use message::syntax;
 pub struct Priority {
     /// 0 (first) to 7 (last).
     pub urgency: u8,
-    /// Whether parts of the response are useful before it is complete, so that it may share capacity with others.
+    /// Whether parts of the response are useful before it is complete, so that it may share capacity with
+    /// others.
     pub is_incremental: bool,
 }
 
 impl Default for Priority {
-    /// The priority of a stream without a signal: urgency 3. It shares capacity, because a client that does not know
-    /// priorities (gRPC above all) would otherwise have its streams served one after the other.
+    /// The priority of a stream without a signal: urgency 3. It shares capacity, because a client that does
+    /// not know priorities (gRPC above all) would otherwise have its streams served one after the other.
     fn default() -> Self {
         Self { urgency: DEFAULT_URGENCY, is_incremental: true }
     }
 }
 
 impl Priority {
-    /// Reads the value of a `priority` field or of a PRIORITY_UPDATE frame: a dictionary of structured fields, of which `u`
-    /// and `i` count. Parts that are malformed or out of range have no effect (RFC 9218 section 4).
+    /// Reads the value of a `priority` field or of a PRIORITY_UPDATE frame: a dictionary of structured
+    /// fields, of which `u` and `i` count. Parts that are malformed or out of range have no effect (RFC 9218
+    /// section 4).
     pub fn parse(text: &[u8]) -> Self {
         // A signal without `i` means that the response is not incremental.
         let mut priority = Self { urgency: DEFAULT_URGENCY, is_incremental: false };

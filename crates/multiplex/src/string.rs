@@ -1,5 +1,5 @@
-//! String literals (RFC 7541 section 5.2): a bit for the Huffman code, a length, the text. It does not know what the texts
-//! are.
+//! String literals (RFC 7541 section 5.2): a bit for the Huffman code, a length, the text. It does not know
+//! what the texts are.
 
 use crate::{CodeError, huffman, integer};
 
@@ -23,8 +23,8 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Reads the string at the start of `block` and moves `block` behind it. Its length has a prefix of `bits` bits, and the bit
-/// above them stands for the Huffman code.
+/// Reads the string at the start of `block` and moves `block` behind it. Its length has a prefix of `bits`
+/// bits, and the bit above them stands for the Huffman code.
 ///
 /// # Errors
 /// The block ends inside the string, or its length or code is invalid.
@@ -42,8 +42,8 @@ pub fn read<'a>(block: &mut &'a [u8], bits: u32, scratch: &mut Vec<u8>) -> Resul
     Ok(Text::Scratch(start, scratch.len()))
 }
 
-/// Appends a string in the shorter form; a very short one as it is. `pattern` has the bits of the first byte above the bit of
-/// the Huffman code, `bits` is the width of the length's prefix.
+/// Appends a string in the shorter form; a very short one as it is. `pattern` has the bits of the first byte
+/// above the bit of the Huffman code, `bits` is the width of the length's prefix.
 #[inline]
 pub fn write(out: &mut Vec<u8>, pattern: u8, bits: u32, text: &[u8]) {
     if text.len() >= HUFFMAN_BYTES_MIN {

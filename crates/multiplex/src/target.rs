@@ -1,6 +1,7 @@
 //! The pseudo-fields of a request that is to be sent; it does not know how they are written.
 
-/// The pseudo-fields of a request (RFC 9113 section 8.3.1, RFC 9114 section 4.3.1). The texts were checked by their parser.
+/// The pseudo-fields of a request (RFC 9113 section 8.3.1, RFC 9114 section 4.3.1). The texts were checked by
+/// their parser.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestTarget<'a> {
     /// The method as it is sent.

@@ -1,4 +1,5 @@
-//! Bytes that are read from the front: numbers and vectors with a length, as TLS and MQTT write them. It knows neither.
+//! Bytes that are read from the front: numbers and vectors with a length, as TLS and MQTT write them. It
+//! knows neither.
 
 /// The bytes that were not read yet.
 pub(crate) struct ByteCursor<'b>(pub(crate) &'b [u8]);

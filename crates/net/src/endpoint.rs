@@ -1,5 +1,5 @@
-//! Endpoints: the identity of a place connections are opened to. Pools and averages are keyed by it, so that they
-//! survive every configuration change that does not change the place itself.
+//! Endpoints: the identity of a place connections are opened to. Pools and averages are keyed by it, so that
+//! they survive every configuration change that does not change the place itself.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -14,8 +14,9 @@ use crate::tls::client::ClientTls;
 pub struct EndpointKey {
     /// The resolved address.
     pub address: SocketAddr,
-    /// With which TLS identity it is reached; without one, in cleartext. The server name is not part of it, because requests
-    /// choose it: each connection holds the name that it was opened with, and serves requests for that name only.
+    /// With which TLS identity it is reached; without one, in cleartext. The server name is not part of it,
+    /// because requests choose it: each connection holds the name that it was opened with, and serves
+    /// requests for that name only.
     pub tls: Option<Arc<ClientTls>>,
     /// The protocol of its connections.
     pub protocol: EndpointProtocol,
@@ -23,13 +24,15 @@ pub struct EndpointKey {
     pub keep_alive: KeepAlive,
 }
 
-/// The protocol of an endpoint's connections. An endpoint that is spoken to in two protocols is two endpoints.
+/// The protocol of an endpoint's connections. An endpoint that is spoken to in two protocols is two
+/// endpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EndpointProtocol {
     /// HTTP/1.1; over TLS, `http/1.1` is offered by ALPN.
     #[default]
     Http1,
-    /// HTTP/2: in cleartext by prior knowledge; over TLS, `h2` is offered by ALPN, and the endpoint has to select it.
+    /// HTTP/2: in cleartext by prior knowledge; over TLS, `h2` is offered by ALPN, and the endpoint has to
+    /// select it.
     Http2,
     /// HTTP/2 over TLS if the endpoint selects it by ALPN, otherwise HTTP/1.1.
     Http2OrHttp1,
@@ -77,7 +80,8 @@ pub struct Endpoint {
     pub protocol: EndpointProtocol,
     /// How idle connections are kept.
     pub keep_alive: KeepAlive,
-    /// Open connections over all workers, and whether one was refused since an idle one gave way; only with a limit.
+    /// Open connections over all workers, and whether one was refused since an idle one gave way; only with a
+    /// limit.
     open: OpenConnections,
 }
 
@@ -107,8 +111,9 @@ impl Endpoint {
         }
     }
 
-    /// The endpoint of one session that goes to the destination of its client. It is in no table, and nothing is kept of it,
-    /// because clients choose such addresses: its number is the largest, which no endpoint of a table ever gets.
+    /// The endpoint of one session that goes to the destination of its client. It is in no table, and nothing
+    /// is kept of it, because clients choose such addresses: its number is the largest, which no endpoint of
+    /// a table ever gets.
     pub fn unlisted(address: SocketAddr, tls: Option<Arc<ClientTls>>) -> Endpoint {
         Endpoint {
             id: u64::MAX,

@@ -1,13 +1,15 @@
-//! The one seam between the gateway and the world: sockets, clocks, randomness, tasks. Everything else in this crate
-//! reaches them through these names, so that another implementation can be put in their place at compile time, at no
-//! cost and without a type parameter in any signature. It knows nothing of HTTP.
+//! The one seam between the gateway and the world: sockets, clocks, randomness, tasks. Everything else in
+//! this crate reaches them through these names, so that another implementation can be put in their place at
+//! compile time, at no cost and without a type parameter in any signature. It knows nothing of HTTP.
 //!
-//! Behind it is what a request meets on its way, and name lookups. Beside it stay threads that only block and decide
-//! nothing about requests (the engine's, the log's), and `tokio::sync`'s channels, which know no runtime and no clock.
+//! Behind it is what a request meets on its way, and name lookups. Beside it stay threads that only block and
+//! decide nothing about requests (the engine's, the log's), and `tokio::sync`'s channels, which know no
+//! runtime and no clock.
 //!
-//! The other side is `memory`, of the simulation, in place of the real thing wherever the feature `simulation` is on: in
-//! this crate's own unit tests of it and in the fuzz targets, which are a workspace of their own. [`IS_SIMULATED`] lets the
-//! program refuse to be built so. Unit tests without the feature use real sockets.
+//! The other side is `memory`, of the simulation, in place of the real thing wherever the feature
+//! `simulation` is on: in this crate's own unit tests of it and in the fuzz targets, which are a workspace of
+//! their own. [`IS_SIMULATED`] lets the program refuse to be built so. Unit tests without the feature use
+//! real sockets.
 
 mod datagram;
 mod event_loop;

@@ -1,5 +1,5 @@
-//! Sockets, listeners, name lookups and the endpoints that connections go to, behind one seam to the world that the
-//! simulation replaces. It knows no HTTP, no route and no request.
+//! Sockets, listeners, name lookups and the endpoints that connections go to, behind one seam to the world
+//! that the simulation replaces. It knows no HTTP, no route and no request.
 #![warn(missing_docs)]
 #![cfg_attr(any(test, feature = "simulation"), allow(clippy::unwrap_used))]
 

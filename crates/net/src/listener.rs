@@ -1,6 +1,7 @@
-//! The addresses the proxy listens on: what is spoken there, and one socket per worker, sharing the address by
-//! `SO_REUSEPORT`; for datagrams of layer 4 these are UDP sockets alone. An address is probed without that option first, for
-//! a second process would otherwise share it in silence; sockets that another process handed over need no probe. It accepts nothing itself.
+//! The addresses the proxy listens on: what is spoken there, and one socket per worker, sharing the address
+//! by `SO_REUSEPORT`; for datagrams of layer 4 these are UDP sockets alone. An address is probed without that
+//! option first, for a second process would otherwise share it in silence; sockets that another process
+//! handed over need no probe. It accepts nothing itself.
 
 mod datagrams;
 mod interception;
@@ -20,7 +21,7 @@ pub use datagrams::Datagrams;
 pub use interception::Interception;
 pub use protocols::{Application, Protocols};
 pub use set::plan;
-pub use set::{ListenerChanges, ListenFault, ListenerSet};
+pub use set::{ListenFault, ListenerChanges, ListenerSet};
 
 /// Numbers for listeners, unique in this process.
 static NEXT_LISTENER: AtomicU64 = AtomicU64::new(1);
@@ -37,8 +38,8 @@ pub struct WantedListener {
     pub protocols: Protocols,
 }
 
-/// A bound address with its sockets. Workers accept on descriptors of their own; these ones keep the address while a
-/// worker is started again, and are what is handed to a successor.
+/// A bound address with its sockets. Workers accept on descriptors of their own; these ones keep the address
+/// while a worker is started again, and are what is handed to a successor.
 #[derive(Debug)]
 pub struct Listener {
     id: u64,
@@ -62,7 +63,8 @@ impl Listener {
         loop {
             let bound = Listener::bind_once(wanted, workers);
             let is_taken = bound.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse);
-            // A port that is free for TCP may be taken for UDP; only a port that the kernel chose can be another one.
+            // A port that is free for TCP may be taken for UDP; only a port that the kernel chose can be
+            // another one.
             if !is_taken || wanted.address.port() != 0 || !wanted.protocols.http3 || attempts == PORT_ATTEMPTS
             {
                 return bound;
@@ -148,8 +150,8 @@ impl Listener {
         WantedListener { protocols: self.changeable.within(self.wanted.protocols), ..self.wanted }
     }
 
-    /// Takes over the facts of `protocols` that change while the sockets stay bound; whether any differs. Connections that
-    /// begin afterwards see them.
+    /// Takes over the facts of `protocols` that change while the sockets stay bound; whether any differs.
+    /// Connections that begin afterwards see them.
     pub fn change(&self, protocols: Protocols) -> bool {
         self.changeable.replace(protocols)
     }
@@ -159,7 +161,8 @@ impl Listener {
         self.address
     }
 
-    /// Further descriptors of all its sockets, for a process that is to take them over; none once it is closed.
+    /// Further descriptors of all its sockets, for a process that is to take them over; none once it is
+    /// closed.
     ///
     /// # Errors
     /// When the process has no descriptor left.

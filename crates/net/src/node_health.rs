@@ -1,7 +1,7 @@
-//! The health of one node as checks see it: four counters and a state in one atomic word, so that workers and the thread
-//! of the checks count without a lock. The rules are those of lua-resty-healthcheck (contract 2.3): a good result clears
-//! the failures and a bad one the successes, and a node that is fully healthy or unhealthy counts no more of the same.
-//! It knows no check and no log.
+//! The health of one node as checks see it: four counters and a state in one atomic word, so that workers and
+//! the thread of the checks count without a lock. The rules are those of lua-resty-healthcheck (contract
+//! 2.3): a good result clears the failures and a bad one the successes, and a node that is fully healthy or
+//! unhealthy counts no more of the same. It knows no check and no log.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -116,7 +116,8 @@ impl NodeHealth {
     }
 
     /// Counts one `result`, of which `limit` in a row decide; 0 does not count it. Returns the turn if the
-    /// node came up or went down by it. Costs one relaxed load where the node is fully healthy and the result good.
+    /// node came up or went down by it. Costs one relaxed load where the node is fully healthy and the result
+    /// good.
     #[inline]
     pub fn count(&self, result: CheckResult, limit: u8) -> Option<HealthTurn> {
         let mut word = self.0.load(Ordering::Relaxed);
@@ -153,7 +154,8 @@ mod tests {
 
     #[test]
     fn results_lead_to_states_by_their_limits() {
-        // result, limit → state, counters of successes, HTTP and TCP failures, timeouts; whether it came up or went down
+        // result, limit → state, counters of successes, HTTP and TCP failures, timeouts; whether it came up
+        // or went down
         type Step = (CheckResult, u8, HealthState, [u8; 4], bool);
         let steps: [Step; 15] = [
             (Success, 2, Healthy, [0, 0, 0, 0], false),

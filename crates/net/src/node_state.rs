@@ -1,6 +1,7 @@
-//! The state of an upstream's nodes that all workers share: whether a node may be selected. Workers read it through a
-//! version that changes with each transition, so that a selection costs one relaxed load while nothing changes. It is
-//! kept by address and name, apart from node sets, so that a change of the set or of another field keeps it.
+//! The state of an upstream's nodes that all workers share: whether a node may be selected. Workers read it
+//! through a version that changes with each transition, so that a selection costs one relaxed load while
+//! nothing changes. It is kept by address and name, apart from node sets, so that a change of the set or of
+//! another field keeps it.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -76,11 +77,11 @@ impl NodeStates {
         self.version.load(Ordering::Relaxed)
     }
 
-    /// As [`NodeStates::version`], for a reader that takes the states next: they include every transition that the version
-    /// counts.
+    /// As [`NodeStates::version`], for a reader that takes the states next: they include every transition
+    /// that the version counts.
     pub fn version_before_states(&self) -> u64 {
-        // Acquire, because a reader that stored a new version with an old state would keep that state until the next
-        // transition.
+        // Acquire, because a reader that stored a new version with an old state would keep that state until
+        // the next transition.
         self.version.load(Ordering::Acquire)
     }
 
@@ -89,8 +90,8 @@ impl NodeStates {
         self.is_in_use.store(true, Ordering::Relaxed);
     }
 
-    /// The states that anything holds: those of the current set, and of nodes that left it while a worker still has an
-    /// earlier set.
+    /// The states that anything holds: those of the current set, and of nodes that left it while a worker
+    /// still has an earlier set.
     pub fn held(&self) -> Vec<Arc<NodeState>> {
         self.known.lock().values().filter_map(Weak::upgrade).collect()
     }
@@ -128,8 +129,8 @@ impl NodeState {
         self.unusable.load(Ordering::Relaxed) == 0
     }
 
-    /// Milliseconds since 1970 at which the node joined a set that was in use, or became usable again, whichever was later;
-    /// 0 if neither happened.
+    /// Milliseconds since 1970 at which the node joined a set that was in use, or became usable again,
+    /// whichever was later; 0 if neither happened.
     pub fn usable_since_ms(&self) -> u64 {
         self.usable_since_ms.load(Ordering::Relaxed)
     }
@@ -144,8 +145,8 @@ impl NodeState {
         self.last.lock()[reason.index()].clone()
     }
 
-    /// State of this node that the data plane keeps for all workers, made with the first call. There is one type of it: `None` for
-    /// another one.
+    /// State of this node that the data plane keeps for all workers, made with the first call. There is one
+    /// type of it: `None` for another one.
     #[inline]
     pub fn extension<T: Any + Send + Sync + Default>(&self) -> Option<&T> {
         self.extension.get_or_init(|| Box::new(T::default())).downcast_ref()
@@ -157,8 +158,8 @@ impl NodeState {
         &self.health
     }
 
-    /// Sets or clears [`Unusable::Unhealthy`] by what [`NodeState::health`] says now, after results were counted; returns
-    /// whether that changed it.
+    /// Sets or clears [`Unusable::Unhealthy`] by what [`NodeState::health`] says now, after results were
+    /// counted; returns whether that changed it.
     pub fn follow_health(&self, transition: Transition) -> bool {
         let mut last = self.last.lock();
         // Read under the lock, so that of two threads that counted at the same time the later one decides.
@@ -166,8 +167,8 @@ impl NodeState {
         self.mark_locked(&mut last, Unusable::Unhealthy, is_down, transition)
     }
 
-    /// Sets or clears a reason; returns whether that changed it. Workers see it with their next selection. The
-    /// `transition` is kept only if there was one.
+    /// Sets or clears a reason; returns whether that changed it. Workers see it with their next selection.
+    /// The `transition` is kept only if there was one.
     pub fn mark(&self, reason: Unusable, applies: bool, transition: Transition) -> bool {
         self.mark_locked(&mut self.last.lock(), reason, applies, transition)
     }

@@ -1,12 +1,12 @@
-//! The nodes of an upstream: as they are written, and as a set of endpoints at one moment. Sets are made where addresses
-//! become known and published apart from the configuration.
+//! The nodes of an upstream: as they are written, and as a set of endpoints at one moment. Sets are made
+//! where addresses become known and published apart from the configuration.
 
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::endpoint::{Endpoint, KeepAlive, EndpointProtocol};
+use crate::endpoint::{Endpoint, EndpointProtocol, KeepAlive};
 use crate::node_state::{NodeState, NodeStates};
 use crate::tls::client::ClientTls;
 
@@ -89,7 +89,8 @@ pub struct NodePlan {
     pub keep_alive: KeepAlive,
     /// Computes what the balancing method needs of a set, once per set and off the workers.
     pub derive: Option<Derive>,
-    /// Why there are fewer nodes than there should be, a sentence for the log, where the registry that named them says so.
+    /// Why there are fewer nodes than there should be, a sentence for the log, where the registry that named
+    /// them says so.
     pub note: Option<Arc<str>>,
     /// See [`AddressRule`]; none where a user wrote the nodes.
     pub refuses: Option<AddressRule>,

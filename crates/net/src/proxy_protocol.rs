@@ -1,8 +1,9 @@
-//! The PROXY protocol, versions 1 and 2: the header in which a balancer names the client of a connection, before any byte of
-//! the client. It decodes bytes as they come, without I/O; it knows no setting and trusts no sender.
+//! The PROXY protocol, versions 1 and 2: the header in which a balancer names the client of a connection,
+//! before any byte of the client. It decodes bytes as they come, without I/O; it knows no setting and trusts
+//! no sender.
 //!
-//! The text that it follows is HAProxy's `proxy-protocol.txt`. Everything that the text forbids is refused, because another
-//! reader of the same bytes could find another client in them.
+//! The text that it follows is HAProxy's `proxy-protocol.txt`. Everything that the text forbids is refused,
+//! because another reader of the same bytes could find another client in them.
 
 mod crc32c;
 mod encode;
@@ -12,11 +13,11 @@ mod v2;
 
 use std::net::SocketAddr;
 
-pub use encode::{Said, SaidTls, ProxyHeaderVersion, encode};
+pub use encode::{ProxyHeaderVersion, Said, SaidTls, encode};
 pub use tlv::{SslTlv, Tlvs};
 
-/// Most bytes of a header. Version 1 ends within 107; version 2 can announce 65,551, of which addresses take 52 bytes, and
-/// TLVs, a client certificate among them, seldom 2 KiB.
+/// Most bytes of a header. Version 1 ends within 107; version 2 can announce 65,551, of which addresses take
+/// 52 bytes, and TLVs, a client certificate among them, seldom 2 KiB.
 pub const HEADER_MAX_BYTES: usize = 4_096;
 
 /// The bytes that a header of version 1 begins with.
@@ -27,8 +28,8 @@ const V1_PREFIX: &[u8] = b"PROXY ";
 pub struct ProxyProtocolHeader {
     /// 1 or 2.
     pub version: u8,
-    /// The two ends of the client's connection. None if the sender opened the connection for itself (LOCAL, a health check),
-    /// or names no IP addresses (UNKNOWN, UNSPEC, UNIX): the socket's addresses count then.
+    /// The two ends of the client's connection. None if the sender opened the connection for itself (LOCAL, a
+    /// health check), or names no IP addresses (UNKNOWN, UNSPEC, UNIX): the socket's addresses count then.
     pub addresses: Option<Addresses>,
     /// Further facts of version 2.
     pub tlvs: Tlvs,
@@ -91,7 +92,8 @@ impl ProxyHeaderDecoder {
     /// Decodes the bytes that come next. The result does not depend on how they are cut.
     ///
     /// # Errors
-    /// At the first byte that no header can have at its place, so that a client which sends none is not waited for.
+    /// At the first byte that no header can have at its place, so that a client which sends none is not
+    /// waited for.
     pub fn decode(&mut self, next: &[u8]) -> Result<ProxyHeaderProgress, HeaderFault> {
         let before = self.bytes.len();
         let room = HEADER_MAX_BYTES - before;

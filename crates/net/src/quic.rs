@@ -1,7 +1,8 @@
-//! QUIC for the workers: endpoints on sockets that all workers share by `SO_REUSEPORT`. `secret` holds the keys that are the
-//! same in every worker, `connection_id` names the worker in every connection identifier, `steering` passes datagrams
-//! to it, `line` to another process, `process` is what upgrades hand on, `socket` sends and receives, `endpoint` puts them together, and `guard` contains panics of the library. It
-//! knows no HTTP, and the simulation has no form of it.
+//! QUIC for the workers: endpoints on sockets that all workers share by `SO_REUSEPORT`. `secret` holds the
+//! keys that are the same in every worker, `connection_id` names the worker in every connection identifier,
+//! `steering` passes datagrams to it, `line` to another process, `process` is what upgrades hand on, `socket`
+//! sends and receives, `endpoint` puts them together, and `guard` contains panics of the library. It knows no
+//! HTTP, and the simulation has no form of it.
 
 mod connection_id;
 mod endpoint;

@@ -1,6 +1,6 @@
-//! Nodes that are written by name: looked up in the background by their TTL and published to the upstream's node set.
-//! The last good answer stays in force while DNS fails. Nodes written as addresses pass through here too, so that one
-//! place makes node sets. It compiles nothing and knows no configuration.
+//! Nodes that are written by name: looked up in the background by their TTL and published to the upstream's
+//! node set. The last good answer stays in force while DNS fails. Nodes written as addresses pass through
+//! here too, so that one place makes node sets. It compiles nothing and knows no configuration.
 
 mod hosts;
 mod node_sets;
@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 
 use crate::endpoint::EndpointTable;
 use crate::env;
-use crate::nodes::{NodeSet, NodePlan};
+use crate::nodes::{NodePlan, NodeSet};
 use node_sets::{names, publish_nodes};
 
 pub use system::{LookupOptions, SystemLookup};
@@ -33,8 +33,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(2);
 const SETTLE_MAX: Duration = Duration::from_millis(1_000);
 /// Lookups under way at once.
 const CONCURRENT_MAX: usize = 64;
-/// Lookups under way at once for the names of one follower: a quarter, so that one upstream with thousands of names that
-/// do not resolve leaves the others theirs.
+/// Lookups under way at once for the names of one follower: a quarter, so that one upstream with thousands of
+/// names that do not resolve leaves the others theirs.
 const CONCURRENT_OF_ONE_MAX: usize = CONCURRENT_MAX / 4;
 /// Where nothing is due, the table is swept after this time for names without a follower.
 const SWEEP_AFTER: Duration = Duration::from_secs(300);
@@ -130,7 +130,8 @@ struct NodeSetFollower {
 }
 
 impl Resolver {
-    /// Starts looking names up through `lookup`, on a thread of its own; an answer holds for its time to live within `ttl`.
+    /// Starts looking names up through `lookup`, on a thread of its own; an answer holds for its time to live
+    /// within `ttl`.
     ///
     /// # Errors
     /// When the thread or its event loop cannot be made.
@@ -143,8 +144,8 @@ impl Resolver {
         Ok(Resolver { shared, endpoints })
     }
 
-    /// Fills `cell` with the nodes of `plan`, now as far as they are known, and from now on whenever a name in it gets
-    /// another address. Nodes that are in the cell stay until every name was asked for once.
+    /// Fills `cell` with the nodes of `plan`, now as far as they are known, and from now on whenever a name
+    /// in it gets another address. Nodes that are in the cell stay until every name was asked for once.
     pub fn follow(&self, cell: &Arc<Published<NodeSet>>, plan: NodePlan) {
         let mut table = self.shared.lock();
         // The same cell may have followed another plan.
@@ -185,8 +186,8 @@ impl Resolver {
         self.settle_round(round);
     }
 
-    /// As [`Resolver::settle`], and leaves the names that came to the next call of it, for a caller beside the one that calls
-    /// it: names of that one are still waited for.
+    /// As [`Resolver::settle`], and leaves the names that came to the next call of it, for a caller beside
+    /// the one that calls it: names of that one are still waited for.
     pub fn settle_aside(&self) {
         let round = self.shared.lock().round;
         self.settle_round(round);
@@ -281,8 +282,9 @@ fn forget_unused(table: &mut NameTable) {
     known.retain(|name, state| state.asking || !state.tried || used.contains(&**name));
 }
 
-/// Up to `room` names that are due, marked as being asked for; and how long nothing else will be, in nanoseconds. The
-/// follower with the fewest pending lookups comes first, and of its names the one that has been due longest.
+/// Up to `room` names that are due, marked as being asked for; and how long nothing else will be, in
+/// nanoseconds. The follower with the fewest pending lookups comes first, and of its names the one that has
+/// been due longest.
 fn take_due(table: &mut NameTable, room: usize) -> (Vec<Box<str>>, u64) {
     let now_ns = env::monotonic_ns();
     let mut shares: BTreeMap<u64, FollowerNames<'_>> = BTreeMap::new();
@@ -323,7 +325,12 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn take_in(table: &mut NameTable, endpoints: &EndpointTable, name: &str, answer: Result<LookupAnswer, String>) {
+fn take_in(
+    table: &mut NameTable,
+    endpoints: &EndpointTable,
+    name: &str,
+    answer: Result<LookupAnswer, String>,
+) {
     let ttl = table.ttl;
     let Some(state) = table.names.get_mut(name) else { return };
     let was_failing = state.error.is_some();

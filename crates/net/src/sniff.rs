@@ -1,8 +1,8 @@
-//! First bytes of connections: the protocol that they begin, and what a ClientHello or an MQTT CONNECT says, without
-//! consuming a byte and without I/O. It follows no connection further than its beginning.
+//! First bytes of connections: the protocol that they begin, and what a ClientHello or an MQTT CONNECT says,
+//! without consuming a byte and without I/O. It follows no connection further than its beginning.
 //!
-//! Each function is given all bytes from the first one on, and is called again with more of them while it answers
-//! [`Look::More`]. Its answer does not depend on how the bytes were cut.
+//! Each function is given all bytes from the first one on, and is called again with more of them while it
+//! answers [`Look::More`]. Its answer does not depend on how the bytes were cut.
 
 mod client_hello;
 mod first_protocol;

@@ -1,10 +1,11 @@
-//! TLS on both sides, on rustls with the cryptography of aws-lc-rs: the only module of the data plane that names either.
-//! `stream` carries bytes, `server` chooses certificates and policies for clients, `client` speaks to endpoints
-//! with an `identity` and `roots`, `failure` words what went wrong, `facts` tells what was agreed. It knows no HTTP and no
-//! configuration format.
+//! TLS on both sides, on rustls with the cryptography of aws-lc-rs: the only module of the data plane that
+//! names either. `stream` carries bytes, `server` chooses certificates and policies for clients, `client`
+//! speaks to endpoints with an `identity` and `roots`, `failure` words what went wrong, `facts` tells what
+//! was agreed. It knows no HTTP and no configuration format.
 //!
-//! Bulk traffic depends on the C library: glibc before 2.39 copies pieces of some KiB with `rep movsb`, which is slow on Zen 3
-//! and 4 and costs more than the cipher. `weir run` sets the tunable that cures it (docs/decisions/0038-quick-copies.md).
+//! Bulk traffic depends on the C library: glibc before 2.39 copies pieces of some KiB with `rep movsb`, which
+//! is slow on Zen 3 and 4 and costs more than the cipher. `weir run` sets the tunable that cures it
+//! (docs/decisions/0038-quick-copies.md).
 
 pub mod certificate;
 pub mod client;

@@ -1,5 +1,5 @@
-//! The bytes of a connection, with TLS or without, behind the same calls: protocols are written once against this. A call on
-//! a plain socket costs one branch more than on the socket itself.
+//! The bytes of a connection, with TLS or without, behind the same calls: protocols are written once against
+//! this. A call on a plain socket costs one branch more than on the socket itself.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -84,8 +84,8 @@ impl Transport {
         on_either!(self, stream => stream.poll_read_ready(cx))
     }
 
-    /// [`Transport::poll_read_ready`] with a look first, which is cheaper on a plain socket than the question that leaves a
-    /// waker.
+    /// [`Transport::poll_read_ready`] with a look first, which is cheaper on a plain socket than the question
+    /// that leaves a waker.
     #[inline]
     pub fn poll_arrived(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
@@ -95,7 +95,8 @@ impl Transport {
         }
     }
 
-    /// See [`Stream::is_readable`]. Over TLS it may be true although a read waits, because a record is not complete.
+    /// See [`Stream::is_readable`]. Over TLS it may be true although a read waits, because a record is not
+    /// complete.
     #[inline]
     pub fn is_readable(&self) -> bool {
         on_either!(self, stream => stream.is_readable())
@@ -124,8 +125,8 @@ impl Transport {
         on_either!(self, stream => stream.drop_seen(room, is_all))
     }
 
-    /// See [`Stream::poll_write`]. Over TLS, bytes are counted when their records are in the kernel; after Pending the caller
-    /// has to come again with data that begins with the same bytes.
+    /// See [`Stream::poll_write`]. Over TLS, bytes are counted when their records are in the kernel; after
+    /// Pending the caller has to come again with data that begins with the same bytes.
     #[inline]
     pub fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         on_either!(self, stream => stream.poll_write(cx, data))
@@ -141,8 +142,8 @@ impl Transport {
         on_either!(self, stream => stream.poll_write_vectored(cx, data))
     }
 
-    /// Whether a write that is pending or failed may have sent some of its bytes. A plain socket reports every byte that it
-    /// took; TLS reports bytes only when all records of a write are in the kernel.
+    /// Whether a write that is pending or failed may have sent some of its bytes. A plain socket reports
+    /// every byte that it took; TLS reports bytes only when all records of a write are in the kernel.
     pub fn holds_unconfirmed(&self) -> bool {
         match self {
             Transport::Tcp(_) => false,

@@ -1,5 +1,5 @@
-//! The corpora of the fuzz targets for PROXY protocol headers and first bytes hold in an ordinary test run, too, and so do
-//! bytes at random.
+//! The corpora of the fuzz targets for PROXY protocol headers and first bytes hold in an ordinary test run,
+//! too, and so do bytes at random.
 #![allow(clippy::expect_used, clippy::panic, reason = "an oracle panics where a property does not hold")]
 
 #[path = "../../../fuzz/oracles/client_hello.rs"]

@@ -7,7 +7,8 @@ use std::net::UdpSocket;
 
 use net::env;
 use net::env::udp::{
-    ReceiveCounts, DatagramBatch, ClientSocket, Datagram, DatagramSendFault, NodePoll, NodeSocket, Ready, SLOTS, fault_of,
+    ClientSocket, Datagram, DatagramBatch, DatagramSendFault, NodePoll, NodeSocket, Ready, ReceiveCounts,
+    SLOTS, fault_of,
 };
 
 /// A client's socket, here one of a session, and the socket of a listener.

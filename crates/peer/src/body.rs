@@ -1,4 +1,5 @@
-//! Where the body of an HTTP/1 message ends: after a length, after the last chunk (RFC 9112 7.1), or with the connection.
+//! Where the body of an HTTP/1 message ends: after a length, after the last chunk (RFC 9112 7.1), or with the
+//! connection.
 
 use crate::Fault;
 
@@ -20,8 +21,8 @@ pub enum Part<'a> {
 enum State {
     /// So many bytes are left.
     Length(u64),
-    /// In the size line of a chunk: the size, the number of its digits, whether an extension is being skipped, and whether
-    /// the CR of the line has come.
+    /// In the size line of a chunk: the size, the number of its digits, whether an extension is being
+    /// skipped, and whether the CR of the line has come.
     Size { value: u64, digits: u8, is_extension: bool, cr: bool },
     /// So many bytes of a chunk are left.
     Chunk(u64),
@@ -61,8 +62,8 @@ impl Body {
         self.is_whole()
     }
 
-    /// Takes the next bytes, hands them on in parts, and returns how many belonged to this body: all of them, unless the
-    /// body [is whole](Body::is_whole) before.
+    /// Takes the next bytes, hands them on in parts, and returns how many belonged to this body: all of them,
+    /// unless the body [is whole](Body::is_whole) before.
     ///
     /// # Errors
     /// Chunks that are not as RFC 9112 7.1 says.

@@ -51,8 +51,8 @@ pub struct StatusLine {
     pub is_1_1: bool,
 }
 
-/// The head at the start of `input`, `None` while it is incomplete. `start` reads the start line, see [`request_line`] and
-/// [`status_line`].
+/// The head at the start of `input`, `None` while it is incomplete. `start` reads the start line, see
+/// [`request_line`] and [`status_line`].
 ///
 /// # Errors
 /// A line without CRLF, a faulty start line, and framing fields that no peer may send.

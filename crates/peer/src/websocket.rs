@@ -1,5 +1,5 @@
-//! WebSocket (RFC 6455): the proof of a handshake and the headers of frames. Which frames a side may send is checked by the
-//! other side.
+//! WebSocket (RFC 6455): the proof of a handshake and the headers of frames. Which frames a side may send is
+//! checked by the other side.
 
 use aws_lc_rs::digest;
 use data_encoding::BASE64;

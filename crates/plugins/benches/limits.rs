@@ -1,5 +1,6 @@
-//! The time that a limit takes in a request, and the memory of a million keys: `cargo bench -p plugins --bench limits`.
-//! No Redis is needed: with delayed synchronisation no request waits for one.
+//! The time that a limit takes in a request, and the memory of a million keys:
+//! `cargo bench -p plugins --bench limits`. No Redis is needed: with delayed synchronisation no request waits
+//! for one.
 #![allow(clippy::print_stdout, reason = "a bench prints its figures")]
 
 use std::hint::black_box;

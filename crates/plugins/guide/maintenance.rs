@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{BufferedReply, Build, Flow, Plugin, PluginKind, PluginPhase};
 use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -46,8 +46,8 @@ struct Maintenance {
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let config: Config = config::parse(config)?;
-    let reply =
-        BufferedReply::message(503, &config.message).with_header("Retry-After", config.retry_after.to_string());
+    let reply = BufferedReply::message(503, &config.message)
+        .with_header("Retry-After", config.retry_after.to_string());
     Ok(Arc::new(Maintenance { reply, pass: config.pass }))
 }
 

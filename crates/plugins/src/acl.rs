@@ -1,6 +1,7 @@
 //! # acl
 //!
-//! Admits or refuses requests by the labels of their authenticated consumer, or of a user that logged in elsewhere.
+//! Admits or refuses requests by the labels of their authenticated consumer, or of a user that logged in
+//! elsewhere.
 //!
 //! ```json
 //! {
@@ -10,27 +11,30 @@
 //! }
 //! ```
 //!
-//! A label of the consumer counts as listed if one of its values is in the list of the label's name. A text that begins with
-//! `[` is a JSON list of values, a text with commas is a list of values between commas, any other text is one value. A
-//! consumer with a label in `deny_labels` is refused. With `allow_labels`, a consumer without a label in it is refused. At
-//! least one of the two is given.
+//! A label of the consumer counts as listed if one of its values is in the list of the label's name. A text
+//! that begins with `[` is a JSON list of values, a text with commas is a list of values between commas, any
+//! other text is one value. A consumer with a label in `deny_labels` is refused. With `allow_labels`, a
+//! consumer without a label in it is refused. At least one of the two is given.
 //!
-//! A refused request is answered with `rejected_code` and `{"message": "…"}`. A request without consumer and without such a
-//! user is answered with 401.
+//! A refused request is answered with `rejected_code` and `{"message": "…"}`. A request without consumer and
+//! without such a user is answered with 401.
 //!
-//! A plugin may log in a user without a consumer. `external_user_label_field` is a JSON path that leads to the user's
-//! labels, such as `groups` or `$.orgs..team`; the name under which they are looked for in the lists is
-//! `external_user_label_field_key`, or the path itself. `external_user_label_field_parser` says how each value is read:
-//! `segmented_text` splits a text at the regular expression `external_user_label_field_separator` and takes the white space
-//! around it away, `json` reads a text as a JSON list, `table` takes a list as it is. A value of another form has no labels.
-//! Without a parser a list is taken as it is and a text is read as a consumer's label.
+//! A plugin may log in a user without a consumer. `external_user_label_field` is a JSON path that leads to
+//! the user's labels, such as `groups` or `$.orgs..team`; the name under which they are looked for in the
+//! lists is `external_user_label_field_key`, or the path itself. `external_user_label_field_parser` says how
+//! each value is read: `segmented_text` splits a text at the regular expression
+//! `external_user_label_field_separator` and takes the white space around it away, `json` reads a text as a
+//! JSON list, `table` takes a list as it is. A value of another form has no labels. Without a parser a list
+//! is taken as it is and a text is read as a consumer's label.
 
 mod labels;
 
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, explain_by_running};
+use exchange::plugin::{
+    BufferedReply, Build, Explained, Flow, Plugin, PluginKind, PluginPhase, explain_by_running,
+};
 use router::vars::{GaveUp, JsonPath, VariableSource};
 use serde_json::{Map, Value, json};
 
@@ -39,9 +43,10 @@ use crate::shared::config;
 use labels::{LabelMatcher, Parser};
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new("acl", 2410, &[PluginPhase::Access], AclConfig::schema, build)
-    .checked(|config| compile(config).map(drop))
-    .documented(include_str!("acl.rs"));
+pub(crate) const KIND: PluginKind =
+    PluginKind::new("acl", 2410, &[PluginPhase::Access], AclConfig::schema, build)
+        .checked(|config| compile(config).map(drop))
+        .documented(include_str!("acl.rs"));
 
 attributes! {
     struct AclConfig {

@@ -13,20 +13,22 @@
 //! }
 //! ```
 //!
-//! Responses of the upstream are counted for each host and path that clients ask for, so that one failing path does not
-//! break the others of its route. After `unhealthy.failures` responses with one of `unhealthy.http_statuses` (500 to 599)
-//! requests are answered with `break_response_code` for 2 seconds, after as many more for 4, then 8 and so on up to
-//! `max_breaker_sec`. When the time is over all requests pass. After `healthy.successes` responses with one of
-//! `healthy.http_statuses` (200 to 499), without a failure among them, everything is forgotten.
+//! Responses of the upstream are counted for each host and path that clients ask for, so that one failing
+//! path does not break the others of its route. After `unhealthy.failures` responses with one of
+//! `unhealthy.http_statuses` (500 to 599) requests are answered with `break_response_code` for 2 seconds,
+//! after as many more for 4, then 8 and so on up to `max_breaker_sec`. When the time is over all requests
+//! pass. After `healthy.successes` responses with one of `healthy.http_statuses` (200 to 499), without a
+//! failure among them, everything is forgotten.
 //!
-//! An upstream that cannot be reached or does not answer in time counts as 502 or 504. Responses of the gateway itself
-//! and of plugins do not count. `break_response_headers` are sent only with a `break_response_body`, as in APISIX; their
-//! values may hold variables, and of a repeated `key` the last value counts.
+//! An upstream that cannot be reached or does not answer in time counts as 502 or 504. Responses of the
+//! gateway itself and of plugins do not count. `break_response_headers` are sent only with a
+//! `break_response_body`, as in APISIX; their values may hold variables, and of a repeated `key` the last
+//! value counts.
 //!
-//! The counters are shared by all workers and survive configuration changes. They are held for up to 16,384 hosts and
-//! paths that fail on each route; beyond that the one that failed longest ago is forgotten. The error log has a line
-//! when requests begin to be answered, at most one a second for each instance; the metric `weir_plugin_events_total`
-//! counts these times (`opened`) and the requests (`answered`).
+//! The counters are shared by all workers and survive configuration changes. They are held for up to 16,384
+//! hosts and paths that fail on each route; beyond that the one that failed longest ago is forgotten. The
+//! error log has a line when requests begin to be answered, at most one a second for each instance; the
+//! metric `weir_plugin_events_total` counts these times (`opened`) and the requests (`answered`).
 //!
 //! To leave a whole upstream or a node alone, by more conditions and with a limited number of probes, use
 //! `circuit_breaker` and `outlier_ejection` of the [upstream](../../guide/protecting-upstreams.md) instead.
@@ -40,19 +42,24 @@ use exchange::Exchange;
 use exchange::failure::Cause;
 use exchange::observe::pace::Pace;
 use exchange::plugin::events::EventCounter;
-use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{BufferedReply, Build, Flow, Plugin, PluginKind, PluginPhase};
 use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::reply_fields::ReplyFields;
-use breakers::{Breakers, BreakerThresholds};
+use breakers::{BreakerThresholds, Breakers};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new("api-breaker", 1005, &[PluginPhase::Access, PluginPhase::Log], ApiBreakerConfig::schema, build)
-        .checked(|config| headers(&config::parse(config)?).map(drop))
-        .documented(include_str!("api_breaker.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "api-breaker",
+    1005,
+    &[PluginPhase::Access, PluginPhase::Log],
+    ApiBreakerConfig::schema,
+    build,
+)
+.checked(|config| headers(&config::parse(config)?).map(drop))
+.documented(include_str!("api_breaker.rs"));
 
 attributes! {
     struct ApiBreakerConfig {

@@ -11,14 +11,15 @@
 //! }
 //! ```
 //!
-//! Each entry of `headers` is the name of a field and, behind a dollar sign, the name of a label. The field replaces those of
-//! the same name that the client sent. Without a consumer, without the label, or with a value that is not valid in a field, the
-//! fields of the client are removed and none is sent, so that the upstream may trust the field.
+//! Each entry of `headers` is the name of a field and, behind a dollar sign, the name of a label. The field
+//! replaces those of the same name that the client sent. Without a consumer, without the label, or with a
+//! value that is not valid in a field, the fields of the client are removed and none is sent, so that the
+//! upstream may trust the field.
 
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, Plugin, PluginKind, PluginPhase, explain_by_running};
 use serde_json::{Map, Value};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -26,10 +27,15 @@ use crate::shared::config;
 use crate::shared::fields;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new("attach-consumer-label", 2399, &[PluginPhase::BeforeProxy], AttachConsumerLabelConfig::schema, build)
-        .checked(|config| compile(config).map(drop))
-        .documented(include_str!("attach_consumer_label.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "attach-consumer-label",
+    2399,
+    &[PluginPhase::BeforeProxy],
+    AttachConsumerLabelConfig::schema,
+    build,
+)
+.checked(|config| compile(config).map(drop))
+.documented(include_str!("attach_consumer_label.rs"));
 
 attributes! {
     struct AttachConsumerLabelConfig {

@@ -1,7 +1,7 @@
 //! # authz-casbin
 //!
-//! Admits or refuses requests by a model and a policy of [Casbin](https://casbin.org): access lists, roles, or rules on
-//! attributes.
+//! Admits or refuses requests by a model and a policy of [Casbin](https://casbin.org): access lists, roles,
+//! or rules on attributes.
 //!
 //! ```json
 //! {
@@ -12,17 +12,19 @@
 //! }
 //! ```
 //!
-//! The policy decides on three values: the subject is the request field that `username` names, or `anonymous` if the request
-//! has none; the object is the path, canonical and decoded as it is matched; the action is the method.
+//! The policy decides on three values: the subject is the request field that `username` names, or `anonymous`
+//! if the request has none; the object is the path, canonical and decoded as it is matched; the action is the
+//! method.
 //!
-//! With `X-Consumer-Username`, the subject is the authenticated consumer, or `anonymous` where there is none, and never what
-//! the client has sent. The plugin runs before most authentication plugins of its phase (`ldap-auth`, `hmac-auth`,
-//! `basic-auth`, `jwt-auth`, `key-auth`): give it a `_meta.priority` below theirs, such as 2400; otherwise every subject is
-//! `anonymous`. A client can send any value in another field, so that a gateway in front has to set such a field.
+//! With `X-Consumer-Username`, the subject is the authenticated consumer, or `anonymous` where there is none,
+//! and never what the client has sent. The plugin runs before most authentication plugins of its phase
+//! (`ldap-auth`, `hmac-auth`, `basic-auth`, `jwt-auth`, `key-auth`): give it a `_meta.priority` below theirs,
+//! such as 2400; otherwise every subject is `anonymous`. A client can send any value in another field, so
+//! that a gateway in front has to set such a field.
 //!
-//! Model and policy are texts in `model` and `policy`, or files on the gateway's machine in `model_path` and `policy_path`,
-//! which are read when the object is compiled, each of at most 4 MiB. With `username` alone, `model` and `policy` of the
-//! plugin's metadata count:
+//! Model and policy are texts in `model` and `policy`, or files on the gateway's machine in `model_path` and
+//! `policy_path`, which are read when the object is compiled, each of at most 4 MiB. With `username` alone,
+//! `model` and `policy` of the plugin's metadata count:
 //!
 //! ```json
 //! {
@@ -31,21 +33,24 @@
 //! }
 //! ```
 //!
-//! A model has the request `r` with three values, policies `p`, an effect that Casbin knows, and a matcher. A line of a policy
-//! has a name that the model defines and as many values as the definition; any other text is refused when it is written,
-//! because a line that is left out could be one that denies.
+//! A model has the request `r` with three values, policies `p`, an effect that Casbin knows, and a matcher. A
+//! line of a policy has a name that the model defines and as many values as the definition; any other text is
+//! refused when it is written, because a line that is left out could be one that denies.
 //!
-//! A matcher has at most 4 KiB, 1,000 words and signs, 200 brackets and 64 inside each other; a value of a policy
-//! has at most 4 KiB. `eval` takes one value of the policy, `eval(p.NAME)`; if a matcher has it, each line of the
-//! policy has the limits of a matcher. Functions that call others by name (`Fn`, `call`, `curry`) are refused.
+//! A matcher has at most 4 KiB, 1,000 words and signs, 200 brackets and 64 inside each other; a value of a
+//! policy has at most 4 KiB. `eval` takes one value of the policy, `eval(p.NAME)`; if a matcher has it, each
+//! line of the policy has the limits of a matcher. Functions that call others by name (`Fn`, `call`, `curry`)
+//! are refused.
 //!
-//! A refused request is answered with 403 and `{"message": "Access Denied"}`, also one with several such fields or with bytes
-//! that are no UTF-8. If there is no model, or the policy cannot be evaluated (a matcher that fails with the values of a
-//! request), the request is answered with 503, and the error log says why, at most once a second for each instance.
+//! A refused request is answered with 403 and `{"message": "Access Denied"}`, also one with several such
+//! fields or with bytes that are no UTF-8. If there is no model, or the policy cannot be evaluated (a matcher
+//! that fails with the values of a request), the request is answered with 503, and the error log says why, at
+//! most once a second for each instance.
 //!
-//! Each request evaluates the matcher for one line of the policy after the other. A policy of more than 64 lines, or with a
-//! matcher that compiles patterns (`regexMatch`, `keyMatch2` and later, `eval`), is evaluated on a side thread, so that it does not
-//! hold up other requests. Of one instance at most 128 requests wait for it; one more is answered with 503.
+//! Each request evaluates the matcher for one line of the policy after the other. A policy of more than 64
+//! lines, or with a matcher that compiles patterns (`regexMatch`, `keyMatch2` and later, `eval`), is
+//! evaluated on a side thread, so that it does not hold up other requests. Of one instance at most 128
+//! requests wait for it; one more is answered with 503.
 //!
 //! A gateway that is built without the cargo feature `casbin` does not have this plugin.
 
@@ -57,7 +62,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{BufferedReply, Build, Flow, PhaseDecision, Plugin, PluginKind, PluginPhase};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -114,7 +119,8 @@ fn config_schema() -> Value {
 
 struct AuthzCasbin {
     field: Box<str>,
-    /// The field is that of the authenticated consumer, which a client may have sent before it is authenticated.
+    /// The field is that of the authenticated consumer, which a client may have sent before it is
+    /// authenticated.
     is_consumer: bool,
     /// None: neither the configuration nor the metadata has one.
     policy: Option<Arc<CasbinPolicy>>,

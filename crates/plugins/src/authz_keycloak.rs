@@ -12,23 +12,25 @@
 //! }
 //! ```
 //!
-//! For each request the gateway sends the token in `Authorization` to the token endpoint (`token_endpoint`, or the one in the
-//! document at `discovery`) with the UMA grant, the client as audience, and the permissions to decide about. Keycloak checks
-//! the token and evaluates its policies; the request continues only if it answers 200. A 401 or 403 and other answers below
-//! 500 are passed on with their body; with `access_denied_redirect_uri` a refused client receives a redirect with status 307
-//! in place of 403. A request without `Authorization` is answered with 401; a value without `Bearer ` counts as the token.
+//! For each request the gateway sends the token in `Authorization` to the token endpoint (`token_endpoint`,
+//! or the one in the document at `discovery`) with the UMA grant, the client as audience, and the permissions
+//! to decide about. Keycloak checks the token and evaluates its policies; the request continues only if it
+//! answers 200. A 401 or 403 and other answers below 500 are passed on with their body; with
+//! `access_denied_redirect_uri` a refused client receives a redirect with status 307 in place of 403. A
+//! request without `Authorization` is answered with 401; a value without `Bearer ` counts as the token.
 //!
-//! **Permissions** are those in `permissions`, each a resource or `resource#scope`. With `lazy_load_paths` Keycloak is asked
-//! for the resources of the request's path; the client then authenticates with a token of its own, which is kept until it
-//! expires, and for `cache_ttl_seconds` at most. `http_method_as_scope` adds the method as a scope to each. Where there is no
-//! permission to ask for, `policy_enforcement_mode` decides: `ENFORCING` refuses the request with 403, `PERMISSIVE` asks
-//! Keycloak without one.
+//! **Permissions** are those in `permissions`, each a resource or `resource#scope`. With `lazy_load_paths`
+//! Keycloak is asked for the resources of the request's path; the client then authenticates with a token of
+//! its own, which is kept until it expires, and for `cache_ttl_seconds` at most. `http_method_as_scope` adds
+//! the method as a scope to each. Where there is no permission to ask for, `policy_enforcement_mode` decides:
+//! `ENFORCING` refuses the request with 403, `PERMISSIVE` asks Keycloak without one.
 //!
-//! **Password grant.** With `password_grant_token_generation_incoming_uri` a POST of a form with `username` and `password`
-//! to this URI is answered with Keycloak's tokens for that user. A missing field is answered with 422, a refusal with 401.
+//! **Password grant.** With `password_grant_token_generation_incoming_uri` a POST of a form with `username`
+//! and `password` to this URI is answered with Keycloak's tokens for that user. A missing field is answered
+//! with 422, a refusal with 401.
 //!
-//! **Without an answer** of Keycloak within `timeout` milliseconds, or with one that is not understood, the request is
-//! answered with 503. The error log names the reason, at most once a second for each instance.
+//! **Without an answer** of Keycloak within `timeout` milliseconds, or with one that is not understood, the
+//! request is answered with 503. The error log names the reason, at most once a second for each instance.
 
 mod server;
 mod settings;
@@ -40,7 +42,9 @@ use exchange::Exchange;
 use exchange::local::WorkerLocal;
 use exchange::observe::pace::Pace;
 use exchange::plugin::outbound::OutboundResponse;
-use exchange::plugin::{BodyNeed, Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{
+    BodyNeed, BufferedReply, Build, Flow, PhaseDecision, Plugin, PluginKind, PluginPhase,
+};
 use jsonx::Bounds;
 use message::{FieldId, Method};
 use serde::de::IgnoredAny;
@@ -54,10 +58,15 @@ use server::KeycloakServer;
 use settings::{AuthzKeycloakConfig, EnforcementMode, check};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new("authz-keycloak", 2000, &[PluginPhase::RequestBody, PluginPhase::Access], AuthzKeycloakConfig::schema, build)
-        .checked(check)
-        .documented(include_str!("authz_keycloak.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "authz-keycloak",
+    2000,
+    &[PluginPhase::RequestBody, PluginPhase::Access],
+    AuthzKeycloakConfig::schema,
+    build,
+)
+.checked(check)
+.documented(include_str!("authz_keycloak.rs"));
 
 /// Milliseconds between two lines about faults.
 const LOG_INTERVAL_MS: u64 = 1_000;
@@ -163,7 +172,9 @@ impl AuthzKeycloak {
     fn deny(&self, body: Vec<u8>) -> PhaseDecision {
         reply(match &self.config.access_denied_redirect_uri {
             Some(uri) => BufferedReply::status(307).with_header("Location", uri.clone()),
-            None => BufferedReply::status(403).with_header("Content-Type", "application/json").with_body(body),
+            None => {
+                BufferedReply::status(403).with_header("Content-Type", "application/json").with_body(body)
+            }
         })
     }
 
@@ -228,8 +239,8 @@ fn is_form(content_type: &[u8]) -> bool {
     essence.eq_ignore_ascii_case(b"application/x-www-form-urlencoded")
 }
 
-/// The value of Authorization for Keycloak. None without the field, and where it is there twice, because Keycloak and the
-/// upstream could each take a different one.
+/// The value of Authorization for Keycloak. None without the field, and where it is there twice, because
+/// Keycloak and the upstream could each take a different one.
 fn authorization(exchange: &Exchange) -> Option<String> {
     let mut values = exchange.request.headers.get_all_known(FieldId::Authorization);
     let value = str::from_utf8(values.next()?).ok().filter(|_| values.next().is_none())?;

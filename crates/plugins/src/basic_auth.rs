@@ -1,7 +1,7 @@
 //! # basic-auth
 //!
-//! Accepts requests that present the name and the password of a consumer in `Authorization: Basic …` (RFC 7617), and
-//! names the consumer to the upstream.
+//! Accepts requests that present the name and the password of a consumer in `Authorization: Basic …` (RFC
+//! 7617), and names the consumer to the upstream.
 //!
 //! On a route, service, plugin config, consumer group or global rule:
 //!
@@ -27,10 +27,10 @@
 //! ck` and `p w` are accepted for `jack` and `pw`, so that white space in a password adds nothing to it.
 //!
 //! A request without the field, with a malformed one or with a wrong name or password is answered with 401, a
-//! `WWW-Authenticate` field that names `realm`, and the reason as `{"message": "…"}`; or it passes as the consumer
-//! `anonymous_consumer`, if one is set. A wrong password and an unknown name give the same answer after the same work. A
-//! request with two `Authorization` fields is always refused. `hide_credentials` removes the field before the request is
-//! forwarded.
+//! `WWW-Authenticate` field that names `realm`, and the reason as `{"message": "…"}`; or it passes as the
+//! consumer `anonymous_consumer`, if one is set. A wrong password and an unknown name give the same answer
+//! after the same work. A request with two `Authorization` fields is always refused. `hide_credentials`
+//! removes the field before the request is forwarded.
 //!
 //! For a request that passes, the upstream receives `X-Consumer-Username`, `X-Credential-Identifier` and
 //! `X-Consumer-Custom-ID` as with `key-auth`.
@@ -43,20 +43,21 @@ use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::{BASE64, BASE64_NOPAD};
 use exchange::Exchange;
 use exchange::exchange::Consumer;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, Plugin, PluginKind, PluginPhase, explain_by_running};
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::authentication::places::{self, Doubled};
-use crate::shared::authentication::{Authentication, REALM_PATTERN, AuthenticationRefusal, find_consumer};
+use crate::shared::authentication::{Authentication, AuthenticationRefusal, REALM_PATTERN, find_consumer};
 use crate::shared::config;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2520, &[PluginPhase::Rewrite], BasicAuthConfig::schema, build)
-    .checked(|config| compile(config).map(drop))
-    .authenticates(consumer_schema, &["username"])
-    .documented(include_str!("basic_auth.rs"));
+pub(crate) const KIND: PluginKind =
+    PluginKind::new(NAME, 2520, &[PluginPhase::Rewrite], BasicAuthConfig::schema, build)
+        .checked(|config| compile(config).map(drop))
+        .authenticates(consumer_schema, &["username"])
+        .documented(include_str!("basic_auth.rs"));
 
 attributes! {
     struct BasicAuthConfig {
@@ -95,7 +96,8 @@ struct BasicAuth {
 const MISSING: AuthenticationRefusal = AuthenticationRefusal::new("Missing authorization in request");
 const MALFORMED: AuthenticationRefusal = AuthenticationRefusal::new("Invalid authorization in request");
 const UNKNOWN: AuthenticationRefusal = AuthenticationRefusal::new("Invalid user authorization");
-const DOUBLED: AuthenticationRefusal = AuthenticationRefusal::doubled("More than one authorization in request");
+const DOUBLED: AuthenticationRefusal =
+    AuthenticationRefusal::doubled("More than one authorization in request");
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     Ok(Arc::new(compile(config)?))
@@ -157,8 +159,8 @@ fn decode(field: &[u8]) -> Option<Vec<u8>> {
     BASE64.decode(text).or_else(|_| BASE64_NOPAD.decode(text)).ok()
 }
 
-/// The consumer of `name:password`, if there is one with this password. The comparison takes the same time for every
-/// password and for names without a consumer.
+/// The consumer of `name:password`, if there is one with this password. The comparison takes the same time
+/// for every password and for names without a consumer.
 fn verify(exchange: &Exchange, credentials: &[u8]) -> Result<Option<Arc<Consumer>>, AuthenticationRefusal> {
     let colon = credentials.iter().position(|byte| *byte == b':').ok_or(MALFORMED)?;
     let (name, password) = (&credentials[..colon], &credentials[colon + 1..]);

@@ -6,8 +6,8 @@
 //! {}
 //! ```
 //!
-//! The endpoint is `POST /apisix/batch-requests`; a route with `public-api` opens it. Written on a route, this plugin has
-//! no effect. The body of a request:
+//! The endpoint is `POST /apisix/batch-requests`; a route with `public-api` opens it. Written on a route,
+//! this plugin has no effect. The body of a request:
 //!
 //! ```json
 //! {
@@ -21,24 +21,27 @@
 //! }
 //! ```
 //!
-//! `headers` and `query` are for all requests of the `pipeline`, unless a request has a field or an argument of the same
-//! name. Fields of the outer request are for all of them as well, the last choice, except those about the outer message
-//! and its response: those that begin with `Content-` or `If-`, `Accept-Encoding` and `Range`. The requests are served one after the other, on the worker that has the outer request and without a
-//! connection: each is routed, authenticated, limited, counted and logged like a request of the same client. The response
-//! is a list in the order of the requests, each with `status`, `reason`, `headers` and `body` (as text; bytes that are not
-//! UTF-8 are replaced). A request that takes more than `timeout` milliseconds (30,000 by default), or has its turn when 50
-//! seconds have passed, is answered `{"status": 504, "reason": "upstream timeout"}`. A request with a response of more than
-//! 16 MiB together with those before it, as they are written in the list, is answered
-//! `{"status": 502, "reason": "response too long"}`. If the client goes away, the request in progress ends and is logged as
-//! one of a client that has gone, and no other one is sent.
+//! `headers` and `query` are for all requests of the `pipeline`, unless a request has a field or an argument
+//! of the same name. Fields of the outer request are for all of them as well, the last choice, except those
+//! about the outer message and its response: those that begin with `Content-` or `If-`, `Accept-Encoding` and
+//! `Range`. The requests are served one after the other, on the worker that has the outer request and without
+//! a connection: each is routed, authenticated, limited, counted and logged like a request of the same
+//! client. The response is a list in the order of the requests, each with `status`, `reason`, `headers` and
+//! `body` (as text; bytes that are not UTF-8 are replaced). A request that takes more than `timeout`
+//! milliseconds (30,000 by default), or has its turn when 50 seconds have passed, is answered
+//! `{"status": 504, "reason": "upstream timeout"}`. A request with a response of more than 16 MiB together
+//! with those before it, as they are written in the list, is answered
+//! `{"status": 502, "reason": "response too long"}`. If the client goes away, the request in progress ends
+//! and is logged as one of a client that has gone, and no other one is sent.
 //!
-//! Each request has the client address of the outer one, whatever its fields say. Fields that name a client (the one of
-//! the setting `real_ip_header`, `Forwarded`, `X-Forwarded-…`, `X-Real-IP`) and fields about the connection are taken from
-//! the outer request, never from the body. A request of a batch reaches no endpoint of a plugin, so that a batch holds no
-//! batch.
+//! Each request has the client address of the outer one, whatever its fields say. Fields that name a client
+//! (the one of the setting `real_ip_header`, `Forwarded`, `X-Forwarded-…`, `X-Real-IP`) and fields about the
+//! connection are taken from the outer request, never from the body. A request of a batch reaches no endpoint
+//! of a plugin, so that a batch holds no batch.
 //!
-//! A body of more than `max_body_size` bytes is refused with 413, one with more than `max_pipeline_items` requests, or
-//! with a fault, with 400 and the reason as `{"error_msg": "…"}`. No request of a refused batch is sent.
+//! A body of more than `max_body_size` bytes is refused with 413, one with more than `max_pipeline_items`
+//! requests, or with a fault, with 400 and the reason as `{"error_msg": "…"}`. No request of a refused batch
+//! is sent.
 
 mod input;
 mod output;
@@ -47,7 +50,9 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::inner::{InnerOutcome, InnerRequests};
-use exchange::plugin::{BodyNeed, Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginApi, PluginKind, BufferedReply};
+use exchange::plugin::{
+    BodyNeed, BufferedReply, Build, Flow, PhaseDecision, Plugin, PluginApi, PluginKind, PluginPhase,
+};
 use message::Method;
 use net::env;
 use serde_json::{Value, json};
@@ -144,8 +149,9 @@ async fn serve(batch: RequestBatch, exchange: &Exchange) -> PhaseDecision {
     PhaseDecision::Reply(Box::new(responses.into_reply()))
 }
 
-/// Checks all requests before the first one is sent, so that a refused batch has done nothing. They are made again when
-/// they are sent, because a thousand heads with the fields of the outer request would take too much memory.
+/// Checks all requests before the first one is sent, so that a refused batch has done nothing. They are made
+/// again when they are sent, because a thousand heads with the fields of the outer request would take too
+/// much memory.
 async fn check(batch: &RequestBatch, exchange: &Exchange) -> Result<(), String> {
     for index in 0..batch.len() {
         batch.request(index, exchange, 0, 0)?;
@@ -164,10 +170,11 @@ fn refusal(status: u16, reason: &str) -> BufferedReply {
 const MAX_BODY_BYTES_DEFAULT: usize = 1024 * 1024;
 /// As in APISIX.
 const MAX_REQUESTS_DEFAULT: usize = 1_000;
-/// How many requests are checked before other requests of the worker have their turn: about a millisecond of work.
+/// How many requests are checked before other requests of the worker have their turn: about a millisecond of
+/// work.
 const CHECKED_PER_TURN: usize = 32;
-/// The longest time of a whole batch, in milliseconds: less than a plugin may wait in one phase, which is 60 s, so that
-/// the responses that there are can be sent.
+/// The longest time of a whole batch, in milliseconds: less than a plugin may wait in one phase, which is 60
+/// s, so that the responses that there are can be sent.
 const BATCH_MAX_MS: u64 = 50_000;
 
 #[cfg(test)]

@@ -15,9 +15,10 @@
 //! }
 //! ```
 //!
-//! **Formats.** `input_format` says how a body is decoded; the template sees its fields by name. Without it the `Content-Type`
-//! tells: `text/xml`, `application/json`, `application/x-www-form-urlencoded` and `multipart/…` are known; any other body is
-//! not decoded, and the template has no fields of it. A GET request is always decoded as `args`.
+//! **Formats.** `input_format` says how a body is decoded; the template sees its fields by name. Without it
+//! the `Content-Type` tells: `text/xml`, `application/json`, `application/x-www-form-urlencoded` and
+//! `multipart/…` are known; any other body is not decoded, and the template has no fields of it. A GET
+//! request is always decoded as `args`.
 //!
 //! | `input_format` | fields |
 //! |---|---|
@@ -28,18 +29,20 @@
 //! | `multipart` | the values of the named parts, of 1,000 parts at most, each with 64 lines and 8 KiB of header at most; `_multipart` edits the parts (`get`, `set_simple`, `delete`, `tostring`) |
 //! | `plain` | none; `_body` is the text |
 //!
-//! **Templates** have the syntax of lua-resty-template: `{{expression}}` prints with HTML escaped, `{*expression*}` as it is,
-//! `{% code %}` is Lua, `{# comment #}` is left out, `{-raw-}…{-raw-}` is text. Includes (`{(file)}`, `{[name]}`), blocks and
-//! layouts are refused. A template may be written in Base64: with `template_is_base64`, and for the formats `json`, `xml`,
-//! `plain` and `multipart` wherever it can be decoded. Beside the fields of the body a template has `_body`, the body as it was
-//! received; `_ctx.var`, the variables of the request; `_ctx.headers`; `_ctx.consumer` (`username`, `group_id`, `labels`);
-//! `_escape_json` and `_escape_xml`; `context`, all fields; and the functions of Lua 5.1. `require` knows `cjson`, `cjson.safe`
-//! and `apisix.core` (`json`, `log`, `request`, `string`, `table`). A template that does not compile is refused when the route
-//! is written.
+//! **Templates** have the syntax of lua-resty-template: `{{expression}}` prints with HTML escaped,
+//! `{*expression*}` as it is, `{% code %}` is Lua, `{# comment #}` is left out, `{-raw-}…{-raw-}` is text.
+//! Includes (`{(file)}`, `{[name]}`), blocks and layouts are refused. A template may be written in Base64:
+//! with `template_is_base64`, and for the formats `json`, `xml`, `plain` and `multipart` wherever it can be
+//! decoded. Beside the fields of the body a template has `_body`, the body as it was received; `_ctx.var`,
+//! the variables of the request; `_ctx.headers`; `_ctx.consumer` (`username`, `group_id`, `labels`);
+//! `_escape_json` and `_escape_xml`; `context`, all fields; and the functions of Lua 5.1. `require` knows
+//! `cjson`, `cjson.safe` and `apisix.core` (`json`, `log`, `request`, `string`, `table`). A template that
+//! does not compile is refused when the route is written.
 //!
-//! **Requests.** The body is decoded as it came, with the `Content-Type` that it came with, before `proxy-rewrite` changes either
-//! one; it is read after authentication. A body of more than `max_req_body_size` bytes is answered with 413, one that
-//! is not of its format with 400, and 503 says that the template has failed or that there is no memory for the new body; the log has the reason.
+//! **Requests.** The body is decoded as it came, with the `Content-Type` that it came with, before
+//! `proxy-rewrite` changes either one; it is read after authentication. A body of more than
+//! `max_req_body_size` bytes is answered with 413, one that is not of its format with 400, and 503 says that
+//! the template has failed or that there is no memory for the new body; the log has the reason.
 //!
 //! **Responses** of upstreams and local ones are transformed, and lose `Content-Length`, `Content-Encoding`,
 //! `ETag`, `Last-Modified` and digests. An event stream (`text/event-stream`) has no end at which it could be
@@ -50,11 +53,12 @@
 //! whatever its `Content-Encoding`. A response fails with 502 if its body is longer than
 //! `max_resp_body_size`; APISIX cuts it there.
 //!
-//! **Limits.** A body may have a million values and take half a second to be decoded; one that exceeds this is answered like one
-//! that is not of its format. A template may execute 5 million instructions, each step of a pattern search counted as one, or
-//! take half a second; the worker serves no other request meanwhile. All templates and functions of `exit-transformer` of one
-//! worker share 128 MiB; if values in global names of functions take more than half of it, or leave too little for a call, these
-//! names are unset. A new body has 64 MiB at most.
+//! **Limits.** A body may have a million values and take half a second to be decoded; one that exceeds this
+//! is answered like one that is not of its format. A template may execute 5 million instructions, each step
+//! of a pattern search counted as one, or take half a second; the worker serves no other request meanwhile.
+//! All templates and functions of `exit-transformer` of one worker share 128 MiB; if values in global names
+//! of functions take more than half of it, or leave too little for a call, these names are unset. A new body
+//! has 64 MiB at most.
 
 mod format;
 mod multipart;
@@ -68,7 +72,9 @@ use std::sync::atomic::Ordering;
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
 use exchange::plugin::events::EventCounter;
-use exchange::plugin::{BodyNeed, Build, Flow, PluginPhase, Plugin, PluginKind, Portion, BufferedReply, ResponseStep};
+use exchange::plugin::{
+    BodyNeed, BufferedReply, Build, Flow, Plugin, PluginKind, PluginPhase, Portion, ResponseStep,
+};
 use message::{FieldId, Method};
 use serde_json::{Value, json};
 
@@ -76,14 +82,20 @@ use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::encoding::decode::codings;
 use crate::shared::event_stream::is_event_stream;
-use format::{Format, EncodedBody};
-use transformation::{TransformationFault, Transformation};
+use format::{EncodedBody, Format};
+use transformation::{Transformation, TransformationFault};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "body-transformer",
     1080,
-    &[PluginPhase::Rewrite, PluginPhase::RequestBody, PluginPhase::Access, PluginPhase::ResponseHead, PluginPhase::ResponseBody],
+    &[
+        PluginPhase::Rewrite,
+        PluginPhase::RequestBody,
+        PluginPhase::Access,
+        PluginPhase::ResponseHead,
+        PluginPhase::ResponseBody,
+    ],
     BodyTransformerConfig::schema,
     build,
 )

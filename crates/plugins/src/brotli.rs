@@ -1,7 +1,7 @@
 //! # brotli
 //!
-//! Compresses response bodies with Brotli for clients that accept it. Texts become a fifth smaller than with `gzip`, at
-//! more time of the processor.
+//! Compresses response bodies with Brotli for clients that accept it. Texts become a fifth smaller than with
+//! `gzip`, at more time of the processor.
 //!
 //! ```json
 //! {
@@ -12,18 +12,19 @@
 //! }
 //! ```
 //!
-//! **Responses, fields, streams, logs, secrets.** As for [`gzip`](gzip.md), with `br` in place of `gzip`. A route may have both:
-//! a client that accepts both with the same weight gets Brotli.
+//! **Responses, fields, streams, logs, secrets.** As for [`gzip`](gzip.md), with `br` in place of `gzip`. A
+//! route may have both: a client that accepts both with the same weight gets Brotli.
 //!
-//! **Level.** `comp_level` 0 is the fastest, 11 the smallest. Compression runs on the thread of the request: 4 or 5 suits
-//! responses that are made for each request. 10 and 11 take tens of milliseconds for 64 KiB, in which their thread
-//! serves no other request; they are for files that are compressed once.
+//! **Level.** `comp_level` 0 is the fastest, 11 the smallest. Compression runs on the thread of the request:
+//! 4 or 5 suits responses that are made for each request. 10 and 11 take tens of milliseconds for 64 KiB, in
+//! which their thread serves no other request; they are for files that are compressed once.
 //!
-//! **Memory.** A response in flight has a state of up to twice the window (`lgwin`, a power of two: 19 is 512 KiB) and a
-//! table of one or two megabytes. The window is made smaller for a response that tells a shorter length.
+//! **Memory.** A response in flight has a state of up to twice the window (`lgwin`, a power of two: 19 is 512
+//! KiB) and a table of one or two megabytes. The window is made smaller for a response that tells a shorter
+//! length.
 //!
-//! **Blocks.** `lgblock` is the largest block, a power of two as well; 0 leaves it to the encoder. `mode` says what the body
-//! is: 0 anything, 1 text in UTF-8, 2 a font in WOFF 2.0.
+//! **Blocks.** `lgblock` is the largest block, a power of two as well; 0 leaves it to the encoder. `mode`
+//! says what the body is: 0 anything, 1 text in UTF-8, 2 a font in WOFF 2.0.
 
 use exchange::plugin::PluginKind;
 

@@ -1,6 +1,7 @@
 //! # clickhouse-logger
 //!
-//! Reports every request to a table of ClickHouse, in batches over its HTTP interface. No request waits for it.
+//! Reports every request to a table of ClickHouse, in batches over its HTTP interface. No request waits for
+//! it.
 //!
 //! ```json
 //! {
@@ -13,8 +14,8 @@
 //! }
 //! ```
 //!
-//! **Entries and bodies** are those of [http-logger](http-logger.md). Each is a row: its fields have to be the columns of the
-//! table, so choose them with `log_format`. The table has to exist, for the example:
+//! **Entries and bodies** are those of [http-logger](http-logger.md). Each is a row: its fields have to be
+//! the columns of the table, so choose them with `log_format`. The table has to exist, for the example:
 //!
 //! ```sql
 //! CREATE TABLE default.requests
@@ -22,14 +23,14 @@
 //!   ENGINE = MergeTree()
 //! ```
 //!
-//! **How it is sent.** By POST of `INSERT INTO logtable FORMAT JSONEachRow` with the rows to the endpoints by turns
-//! (`endpoint_addr` is the older spelling of one endpoint), with `user`, `password` and `database` in
-//! `X-ClickHouse-User`, `X-ClickHouse-Key` and `X-ClickHouse-Database`. A status below 400 within `timeout` seconds means that
-//! the batch has arrived. [The guide](../../guide/logging.md) says when a batch is sent, repeated and
-//! dropped.
+//! **How it is sent.** By POST of `INSERT INTO logtable FORMAT JSONEachRow` with the rows to the endpoints by
+//! turns (`endpoint_addr` is the older spelling of one endpoint), with `user`, `password` and `database` in
+//! `X-ClickHouse-User`, `X-ClickHouse-Key` and `X-ClickHouse-Database`. A status below 400 within `timeout`
+//! seconds means that the batch has arrived. [The guide](../../guide/logging.md) says when a batch is sent,
+//! repeated and dropped.
 
 use exchange::Exchange;
-use exchange::plugin::batch::{Delivery, BatchEntry, QueueSettings, Sink};
+use exchange::plugin::batch::{BatchEntry, Delivery, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::{Build, PluginKind};
 use serde_json::Value;
@@ -81,12 +82,20 @@ impl LogPlugin for ClickhouseLogger {
 
     const NAME: &'static str = "clickhouse-logger";
 
-    fn compile(config: &ClickhouseLoggerConfig, _metadata: Option<&Value>) -> Result<ClickhouseLogger, String> {
+    fn compile(
+        config: &ClickhouseLoggerConfig,
+        _metadata: Option<&Value>,
+    ) -> Result<ClickhouseLogger, String> {
         config.endpoints().try_for_each(|uri| collector::check("endpoint_addrs", uri))?;
         Ok(ClickhouseLogger)
     }
 
-    fn sink(&self, build: &Build<'_>, config: &ClickhouseLoggerConfig, _: &QueueSettings) -> Result<Clickhouse, String> {
+    fn sink(
+        &self,
+        build: &Build<'_>,
+        config: &ClickhouseLoggerConfig,
+        _: &QueueSettings,
+    ) -> Result<Clickhouse, String> {
         let calling = Calling::within_s(config.timeout, config.ssl_verify);
         let mut collector = LogCollector::new(build.services, config.endpoints(), calling)?;
         for (attribute, name, value) in [

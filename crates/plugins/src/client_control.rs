@@ -6,9 +6,10 @@
 //! { "max_body_size": 1048576 }
 //! ```
 //!
-//! A body with a declared length (`Content-Length`) above `max_body_size` bytes is refused before it is read and before
-//! authentication. A body without one, such as a chunked one, is counted while it arrives, and the request is refused
-//! once it is longer; the upstream may have received a part of it by then, which it can tell to be cut.
+//! A body with a declared length (`Content-Length`) above `max_body_size` bytes is refused before it is read
+//! and before authentication. A body without one, such as a chunked one, is counted while it arrives, and the
+//! request is refused once it is longer; the upstream may have received a part of it by then, which it can
+//! tell to be cut.
 //!
 //! 0 is no limit of this route. The setting `max_body_bytes`, which holds for all routes, is
 //! not exceeded in any case.
@@ -16,7 +17,9 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, explain_by_running};
+use exchange::plugin::{
+    BufferedReply, Build, Explained, Flow, Plugin, PluginKind, PluginPhase, explain_by_running,
+};
 use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};

@@ -10,26 +10,28 @@
 //! }
 //! ```
 //!
-//! `type` says which name is compared: `consumer_name`, `consumer_group_id`, `service_id` or `route_id`. With the last two
-//! the plugin stands on a consumer and limits the services or routes that the consumer may use.
+//! `type` says which name is compared: `consumer_name`, `consumer_group_id`, `service_id` or `route_id`. With
+//! the last two the plugin stands on a consumer and limits the services or routes that the consumer may use.
 //!
 //! - A name in `blacklist` is refused, whatever the other lists say.
 //! - With `whitelist`, a name in it is admitted, with every method, and any other name is refused.
-//! - `allowed_by_methods` limits the methods of the names that it lists as `user`, and of no other name. With `whitelist`, a
-//!   name has to be in `whitelist` nevertheless.
+//! - `allowed_by_methods` limits the methods of the names that it lists as `user`, and of no other name. With
+//!   `whitelist`, a name has to be in `whitelist` nevertheless.
 //!
-//! At least one of the three lists is given. If a name is listed as `user` more than once, the first entry counts; an entry
-//! without `methods` allows none.
+//! At least one of the three lists is given. If a name is listed as `user` more than once, the first entry
+//! counts; an entry without `methods` allows none.
 //!
-//! A refused request is answered with `rejected_code` and `{"message": "…"}`, with `rejected_msg` as the message if it is
-//! given. A request without such a name (no consumer was authenticated, the consumer has no group, the route has no service)
-//! is answered with 401.
+//! A refused request is answered with `rejected_code` and `{"message": "…"}`, with `rejected_msg` as the
+//! message if it is given. A request without such a name (no consumer was authenticated, the consumer has no
+//! group, the route has no service) is answered with 401.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, explain_by_running};
+use exchange::plugin::{
+    BufferedReply, Build, Explained, Flow, Plugin, PluginKind, PluginPhase, explain_by_running,
+};
 use router::MethodSet;
 use router::methods::{METHODS, method_bit};
 use serde_json::Value;
@@ -38,9 +40,14 @@ use crate::shared::attributes::{Attribute, attributes, words};
 use crate::shared::config;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new("consumer-restriction", 2400, &[PluginPhase::Access], ConsumerRestrictionConfig::schema, build)
-        .documented(include_str!("consumer_restriction.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "consumer-restriction",
+    2400,
+    &[PluginPhase::Access],
+    ConsumerRestrictionConfig::schema,
+    build,
+)
+.documented(include_str!("consumer_restriction.rs"));
 
 attributes! {
     struct ConsumerRestrictionConfig {
@@ -178,7 +185,8 @@ mod tests {
         check(json!({"allowed_by_methods": [{"user": "a", "methods": []}]}), Some("methods"));
     }
 
-    /// The answer to a request of the consumer jack (group g) for the route r of the service s, or of none of them.
+    /// The answer to a request of the consumer jack (group g) for the route r of the service s, or of none of
+    /// them.
     fn answer(config: &Value, method: &str, is_known: bool) -> Option<(u16, String)> {
         let mut scene = Scene::new();
         if is_known {

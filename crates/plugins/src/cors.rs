@@ -1,6 +1,7 @@
 //! # cors
 //!
-//! Lets browsers use a route from pages of other origins, by the rules of cross-origin resource sharing (CORS).
+//! Lets browsers use a route from pages of other origins, by the rules of cross-origin resource sharing
+//! (CORS).
 //!
 //! ```json
 //! {
@@ -27,28 +28,33 @@
 //!
 //! Which origins are allowed:
 //!
-//! - `allow_origins`: a list, separated by commas; `*` is every origin, `**` every origin by its name, which works with
-//!   credentials too and so lets every page on the web act with the rights of its visitor.
-//! - `allow_origins_by_regex`: patterns, found anywhere in the origin unless they say `^` and `$`. If they are given,
-//!   `allow_origins` is ignored.
-//! - `allow_origins_by_metadata`: names of lists in this plugin's metadata, such as `{"allow_origins": {"partners":
-//!   "https://a.example,https://b.example"}}`. If they are given, `allow_origins` counts only if it is not `*`.
+//! - `allow_origins`: a list, separated by commas; `*` is every origin, `**` every origin by its name, which
+//!   works with credentials too and so lets every page on the web act with the rights of its visitor.
+//! - `allow_origins_by_regex`: patterns, found anywhere in the origin unless they say `^` and `$`. If they
+//!   are given, `allow_origins` is ignored.
+//! - `allow_origins_by_metadata`: names of lists in this plugin's metadata, such as
+//!   `{"allow_origins": {"partners": "https://a.example,https://b.example"}}`. If they are given,
+//!   `allow_origins` counts only if it is not `*`.
 //!
-//! For `allow_methods` and `allow_headers`, `*` means all to browsers if there are no credentials, and `**` means all
-//! with credentials too: all methods are listed, and every field in `Access-Control-Request-Headers` is allowed.
-//! Without `expose_headers` a node's own `Access-Control-Expose-Headers` is kept. With `allow_credential` none of the
-//! lists may be `*`, which browsers would refuse.
+//! For `allow_methods` and `allow_headers`, `*` means all to browsers if there are no credentials, and `**`
+//! means all with credentials too: all methods are listed, and every field in
+//! `Access-Control-Request-Headers` is allowed. Without `expose_headers` a node's own
+//! `Access-Control-Expose-Headers` is kept. With `allow_credential` none of the lists may be `*`, which
+//! browsers would refuse.
 //!
-//! `timing_allow_origins` and `timing_allow_origins_by_regex` name the origins for `Timing-Allow-Origin` in the same way.
+//! `timing_allow_origins` and `timing_allow_origins_by_regex` name the origins for `Timing-Allow-Origin` in
+//! the same way.
 //!
-//! Unless every origin gets the same response, `Vary: Origin` is added, so that no cache serves the response for one
-//! origin to another.
+//! Unless every origin gets the same response, `Vary: Origin` is added, so that no cache serves the response
+//! for one origin to another.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, ResponseStep, explain_by_running};
+use exchange::plugin::{
+    BufferedReply, Build, Explained, Flow, Plugin, PluginKind, PluginPhase, ResponseStep, explain_by_running,
+};
 use message::{Headers, Method};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! # csrf
 //!
-//! Refuses requests that another site makes a browser send: a request that changes something must repeat a signed token of a
-//! cookie in a field, which other sites cannot read.
+//! Refuses requests that another site makes a browser send: a request that changes something must repeat a
+//! signed token of a cookie in a field, which other sites cannot read.
 //!
 //! ```json
 //! {
@@ -17,8 +17,9 @@
 //! future is refused. Otherwise it is answered with 401 and the reason as `{"error_msg": "…"}`. A request
 //! with two such cookies or fields is refused. Without an end the cookie lasts as long as the browser runs.
 //!
-//! The token is base64 of a JSON object with `random`, `expires` (the time it was made, in seconds) and `sign`, the SHA-256 of
-//! both with `key`. It has the form that APISIX makes, so that both accept each other's tokens.
+//! The token is base64 of a JSON object with `random`, `expires` (the time it was made, in seconds) and
+//! `sign`, the SHA-256 of both with `key`. It has the form that APISIX makes, so that both accept each
+//! other's tokens.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -26,7 +27,9 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::{BASE64, BASE64_NOPAD, HEXLOWER};
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, ResponseStep, explain_by_running};
+use exchange::plugin::{
+    BufferedReply, Build, Explained, Flow, Plugin, PluginKind, PluginPhase, ResponseStep, explain_by_running,
+};
 use jsonx::Bounds;
 use message::Method;
 use serde::Deserialize;
@@ -149,7 +152,8 @@ impl Csrf {
     /// A new token.
     fn token(&self, now_s: u64) -> String {
         let mut bytes = [0; 8];
-        // Without random numbers of the system the time alone makes tokens different; the signature protects them.
+        // Without random numbers of the system the time alone makes tokens different; the signature protects
+        // them.
         let _ = aws_lc_rs::rand::fill(&mut bytes);
         // 14 digits, as APISIX writes numbers.
         let random = format!("0.1{:013}", u64::from_le_bytes(bytes) % 10_000_000_000_000);

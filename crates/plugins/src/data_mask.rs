@@ -1,6 +1,7 @@
 //! # data-mask
 //!
-//! Masks parts of requests before loggers, tracers and the access log see them. Upstreams get the request as it is.
+//! Masks parts of requests before loggers, tracers and the access log see them. Upstreams get the request as
+//! it is.
 //!
 //! ```json
 //! {
@@ -15,25 +16,27 @@
 //! }
 //! ```
 //!
-//! **Rules** run in order. `type` is `query`, `header` or `body`. `name` is the argument or the field; of a body with
-//! `body_format` `json` it is a JSONPath (RFC 9535; the `$` in front may be left out; at most 1 KiB, 8
-//! brackets inside each other, 4 filters, 2 `..` and 16 commas), and of one with `urlencoded` the name in the
-//! form. `action` is `remove`, `replace` by `value`, or `regex`: the first match of `regex` is replaced by
-//! `value`, with groups as `$1`. An argument or field that occurs several times is masked in all places;
-//! `replace` leaves one. In JSON, `regex` leaves values that are no text as they are: use `replace` for
-//! numbers.
+//! **Rules** run in order. `type` is `query`, `header` or `body`. `name` is the argument or the field; of a
+//! body with `body_format` `json` it is a JSONPath (RFC 9535; the `$` in front may be left out; at most 1
+//! KiB, 8 brackets inside each other, 4 filters, 2 `..` and 16 commas), and of one with `urlencoded` the name
+//! in the form. `action` is `remove`, `replace` by `value`, or `regex`: the first match of `regex` is
+//! replaced by `value`, with groups as `$1`. An argument or field that occurs several times is masked in all
+//! places; `replace` leaves one. In JSON, `regex` leaves values that are no text as they are: use `replace`
+//! for numbers.
 //!
-//! **Masked parts.** The query in every variable that shows it (`$request_uri`, `$request`, `$args`, `$arg_…`,
-//! `$upstream_uri`), the fields of the request (`$http_…`, `$cookie_…`), and the request body that loggers ask for. Responses are
-//! not masked.
+//! **Masked parts.** The query in every variable that shows it (`$request_uri`, `$request`, `$args`,
+//! `$arg_…`, `$upstream_uri`), the fields of the request (`$http_…`, `$cookie_…`), and the request body that
+//! loggers ask for. Responses are not masked.
 //!
-//! **Bodies.** The first `max_body_size` bytes are kept for the mask where a rule is for bodies. A form has at most
-//! `max_req_post_args` arguments (0: any number); further ones are left out of the log. A body that the rules cannot read is not
-//! logged at all: one that is longer than `max_body_size`, was cut or compressed, is no JSON while all rules for bodies are
-//! for JSON, or is no form while all of them are for forms. A body is a form if its `Content-Type` is
-//! `application/x-www-form-urlencoded`; where there are rules for JSON too, it is read as JSON first.
+//! **Bodies.** The first `max_body_size` bytes are kept for the mask where a rule is for bodies. A form has
+//! at most `max_req_post_args` arguments (0: any number); further ones are left out of the log. A body that
+//! the rules cannot read is not logged at all: one that is longer than `max_body_size`, was cut or
+//! compressed, is no JSON while all rules for bodies are for JSON, or is no form while all of them are for
+//! forms. A body is a form if its `Content-Type` is `application/x-www-form-urlencoded`; where there are
+//! rules for JSON too, it is read as JSON first.
 //!
-//! **Faults.** A pattern that gives up and a value that cannot stand in a field remove what they should have masked.
+//! **Faults.** A pattern that gives up and a value that cannot stand in a field remove what they should have
+//! masked.
 
 mod form;
 mod json;
@@ -42,7 +45,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Build, PluginPhase, Plugin, PluginKind};
+use exchange::plugin::{BodyNeed, Build, Plugin, PluginKind, PluginPhase};
 use jsonx::Bounds;
 use serde_json::{Value, json};
 
@@ -54,10 +57,15 @@ use crate::shared::encoding::decode::codings;
 use crate::shared::substitution::{PatternOptions, Substitution};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new("data-mask", 1500, &[PluginPhase::RequestBody, PluginPhase::BeforeLog], DataMaskConfig::schema, build)
-        .checked(|config| compile(config).map(drop))
-        .documented(include_str!("data_mask.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "data-mask",
+    1500,
+    &[PluginPhase::RequestBody, PluginPhase::BeforeLog],
+    DataMaskConfig::schema,
+    build,
+)
+.checked(|config| compile(config).map(drop))
+.documented(include_str!("data_mask.rs"));
 
 attributes! {
     struct DataMaskConfig {
@@ -206,8 +214,8 @@ fn compile(config: &Value) -> Result<DataMask, String> {
     Ok(plugin)
 }
 
-/// Bodies that were not logged because they cannot be masked. Clients may cause them, so there is one line in ten seconds at
-/// most.
+/// Bodies that were not logged because they cannot be masked. Clients may cause them, so there is one line in
+/// ten seconds at most.
 static WITHHELD: Pace = Pace::every_ms(10_000);
 
 impl DataMask {
@@ -295,7 +303,8 @@ impl DataMask {
                 _ => {}
             }
         }
-        // Rules for forms find nothing in other bodies, such as JSON that is malformed or `multipart/form-data`.
+        // Rules for forms find nothing in other bodies, such as JSON that is malformed or
+        // `multipart/form-data`.
         if !is_form {
             return Err("its `Content-Type` is not that of a form, or it is compressed");
         }

@@ -1,7 +1,7 @@
 //! # datadog
 //!
-//! Reports the latencies and sizes of every request to an agent of Datadog, as metrics of DogStatsD over UDP. No request waits
-//! for it.
+//! Reports the latencies and sizes of every request to an agent of Datadog, as metrics of DogStatsD over UDP.
+//! No request waits for it.
 //!
 //! ```json
 //! {
@@ -11,22 +11,24 @@
 //! }
 //! ```
 //!
-//! **Metrics.** For each request `request.counter`, `request.latency`, `upstream.latency` (if an upstream was asked),
-//! `apisix.latency` (histograms, milliseconds), `ingress.size` and `egress.size` (timers, bytes), each behind the namespace.
+//! **Metrics.** For each request `request.counter`, `request.latency`, `upstream.latency` (if an upstream was
+//! asked), `apisix.latency` (histograms, milliseconds), `ingress.size` and `egress.size` (timers, bytes),
+//! each behind the namespace.
 //!
-//! **Tags.** The constant tags of the metadata and of the instance, then `route_name`, `path` (the pattern of the route,
-//! with `include_path`), `method` (with `include_method`), `service_name`, `consumer`, `balancer_ip`, `response_status`,
-//! `response_status_class` and `scheme`, as far as there are such. With `prefer_name: false`, routes and services are named by
-//! their ids.
+//! **Tags.** The constant tags of the metadata and of the instance, then `route_name`, `path` (the pattern of
+//! the route, with `include_path`), `method` (with `include_method`), `service_name`, `consumer`,
+//! `balancer_ip`, `response_status`, `response_status_class` and `scheme`, as far as there are such. With
+//! `prefer_name: false`, routes and services are named by their ids.
 //!
-//! **The agent** stands in the metadata: `host` and `port` (127.0.0.1 and 8125), `namespace` (`apisix`) and `constant_tags`
-//! (`source:apisix`). The metrics of a request are one datagram, or one each if they are longer than 8192 bytes together. A
-//! datagram that was sent counts as arrived. [The guide](../../guide/logging.md) says when a batch is sent, repeated and dropped.
+//! **The agent** stands in the metadata: `host` and `port` (127.0.0.1 and 8125), `namespace` (`apisix`) and
+//! `constant_tags` (`source:apisix`). The metrics of a request are one datagram, or one each if they are
+//! longer than 8192 bytes together. A datagram that was sent counts as arrived. [The
+//! guide](../../guide/logging.md) says when a batch is sent, repeated and dropped.
 
 mod metrics;
 
 use exchange::Exchange;
-use exchange::plugin::batch::{Delivery, DeliveryFailure, BatchEntry, QueueSettings, Sink};
+use exchange::plugin::batch::{BatchEntry, Delivery, DeliveryFailure, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::{Build, PluginKind};
 use serde_json::Value;

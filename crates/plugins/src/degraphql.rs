@@ -1,7 +1,7 @@
 //! # degraphql
 //!
-//! Sends a stored GraphQL query to the upstream, so that clients call a GraphQL API as they call any other: with GET and
-//! arguments, or with POST and a body of JSON.
+//! Sends a stored GraphQL query to the upstream, so that clients call a GraphQL API as they call any other:
+//! with GET and arguments, or with POST and a body of JSON.
 //!
 //! ```json
 //! {
@@ -10,29 +10,34 @@
 //! }
 //! ```
 //!
-//! **GET.** The upstream gets `query`, `operationName` and `variables` as arguments, in place of those of the client. The
-//! value of a variable is the argument of its name: a text, `true` for an argument without a value, a list for one that is
-//! repeated. The schema of the upstream has to accept a text there. A body is not passed on.
+//! **GET.** The upstream gets `query`, `operationName` and `variables` as arguments, in place of those of the
+//! client. The value of a variable is the argument of its name: a text, `true` for an argument without a
+//! value, a list for one that is repeated. The schema of the upstream has to accept a text there. A body is
+//! not passed on.
 //!
-//! **POST.** The upstream gets a body of JSON with these three members, under `Content-Type: application/json`. The value of
-//! a variable is the member of its name in the client's body, of any type. Without `variables` the client's body does not
-//! matter. The arguments `query`, `operationName`, `variables` and `extensions` of the client are removed, because many
-//! servers prefer them to the body.
+//! **POST.** The upstream gets a body of JSON with these three members, under
+//! `Content-Type: application/json`. The value of a variable is the member of its name in the client's body,
+//! of any type. Without `variables` the client's body does not matter. The arguments `query`,
+//! `operationName`, `variables` and `extensions` of the client are removed, because many servers prefer them
+//! to the body.
 //!
-//! A variable for which the client sends nothing is left out. Other fields of the request, the path among them, stay; use
-//! [proxy-rewrite](proxy-rewrite.md) where the upstream has GraphQL under another path.
+//! A variable for which the client sends nothing is left out. Other fields of the request, the path among
+//! them, stay; use [proxy-rewrite](proxy-rewrite.md) where the upstream has GraphQL under another path.
 //!
-//! **Refusals.** Other methods are answered 405. A POST without a body, or with one that is neither a JSON object nor an
-//! array, or that has more than 100,000 values, is answered 400 where there are `variables`. A body of more than `max_req_body_size` bytes is answered 503, and
-//! so is one of more than 64 KiB while too many wait for the thread that reads them.
+//! **Refusals.** Other methods are answered 405. A POST without a body, or with one that is neither a JSON
+//! object nor an array, or that has more than 100,000 values, is answered 400 where there are `variables`. A
+//! body of more than `max_req_body_size` bytes is answered 503, and so is one of more than 64 KiB while too
+//! many wait for the thread that reads them.
 //!
-//! **Query.** It is checked when the configuration is written: its syntax, at most 100 levels, and `operation_name`, which
-//! has to name an operation of it and is needed if it has several.
+//! **Query.** It is checked when the configuration is written: its syntax, at most 100 levels, and
+//! `operation_name`, which has to name an operation of it and is needed if it has several.
 
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{
+    BodyNeed, BufferedReply, Build, Flow, PhaseDecision, Plugin, PluginKind, PluginPhase,
+};
 use jsonx::{Bounds, Object};
 use message::Method;
 use serde_json::{Map, Value};
@@ -46,10 +51,15 @@ use crate::shared::side_thread;
 use message::query::{arguments, decode};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new("degraphql", 509, &[PluginPhase::RequestBody, PluginPhase::Access], DegraphqlConfig::schema, build)
-        .checked(check)
-        .documented(include_str!("degraphql.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "degraphql",
+    509,
+    &[PluginPhase::RequestBody, PluginPhase::Access],
+    DegraphqlConfig::schema,
+    build,
+)
+.checked(check)
+.documented(include_str!("degraphql.rs"));
 
 attributes! {
     struct DegraphqlConfig {

@@ -1,7 +1,7 @@
 //! # echo
 //!
-//! Puts text before and after the body of responses, replaces the body, and sets fields: for tests of clients, and to see
-//! which route a request reaches.
+//! Puts text before and after the body of responses, replaces the body, and sets fields: for tests of
+//! clients, and to see which route a request reaches.
 //!
 //! ```json
 //! {
@@ -11,28 +11,35 @@
 //! }
 //! ```
 //!
-//! One of `before_body`, `body` and `after_body` is needed. `body` replaces the body of the response; `before_body` and
-//! `after_body` stand around the body, the replaced one included. A response of the gateway is changed like one of an
-//! upstream. `Content-Encoding`, `ETag` and `Last-Modified` are removed, because they described the old body: text around a
-//! compressed body makes it unreadable, and `response-rewrite` is the plugin for such bodies.
+//! One of `before_body`, `body` and `after_body` is needed. `body` replaces the body of the response;
+//! `before_body` and `after_body` stand around the body, the replaced one included. A response of the gateway
+//! is changed like one of an upstream. `Content-Encoding`, `ETag` and `Last-Modified` are removed, because
+//! they described the old body: text around a compressed body makes it unreadable, and `response-rewrite` is
+//! the plugin for such bodies.
 //!
-//! The values in `headers` are texts or numbers, sent as they are: there are no variables in them. An empty value removes
-//! the field. A value that is neither is refused when the object is written, where APISIX leaves the field out.
+//! The values in `headers` are texts or numbers, sent as they are: there are no variables in them. An empty
+//! value removes the field. A value that is neither is refused when the object is written, where APISIX
+//! leaves the field out.
 
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Build, PluginPhase, Plugin, PluginKind, Portion, ResponseStep};
+use exchange::plugin::{BodyNeed, Build, Plugin, PluginKind, PluginPhase, Portion, ResponseStep};
 use serde_json::{Map, Value};
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::{config, fields};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new("echo", 412, &[PluginPhase::ResponseHead, PluginPhase::ResponseBody], EchoConfig::schema, build)
-        .checked(|config| compile(config).map(drop))
-        .documented(include_str!("echo.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "echo",
+    412,
+    &[PluginPhase::ResponseHead, PluginPhase::ResponseBody],
+    EchoConfig::schema,
+    build,
+)
+.checked(|config| compile(config).map(drop))
+.documented(include_str!("echo.rs"));
 
 attributes! {
     struct EchoConfig {

@@ -1,6 +1,7 @@
 //! # elasticsearch-logger
 //!
-//! Reports every request to Elasticsearch or OpenSearch, in batches over the bulk API. No request waits for it.
+//! Reports every request to Elasticsearch or OpenSearch, in batches over the bulk API. No request waits for
+//! it.
 //!
 //! ```json
 //! {
@@ -13,16 +14,18 @@
 //!
 //! **Entries and bodies** are those of [http-logger](http-logger.md); each is a document.
 //!
-//! **The index.** `field.index` may hold variables, and formats of `strftime` in braces, such as `{%Y.%m.%d}`: the time of the
-//! log entry in UTC. `${host}` is a variable and no format. A conversion that is unknown stays as it is written.
+//! **The index.** `field.index` may hold variables, and formats of `strftime` in braces, such as
+//! `{%Y.%m.%d}`: the time of the log entry in UTC. `${host}` is a variable and no format. A conversion that
+//! is unknown stays as it is written.
 //!
-//! **How it is sent.** By POST to `/_bulk` of the endpoints by turns (`endpoint_addr` is the older spelling of one endpoint),
-//! with `auth` as basic authentication and `headers` as further fields, which win over those of the plugin. Before the
-//! first batch the plugin asks the server for its version, because Elasticsearch 5 and 6 need a document type; while there
-//! is no answer, batches are sent without one. Status 200 within `timeout` seconds means that the batch has arrived. Documents
-//! that the server refuses in such a response with 429 or 503, because it has no capacity, are sent again as a failed batch is;
-//! others that it refuses are counted as failed and reported in the log. [The guide](../../guide/logging.md) says when a batch is
-//! sent, repeated and dropped.
+//! **How it is sent.** By POST to `/_bulk` of the endpoints by turns (`endpoint_addr` is the older spelling
+//! of one endpoint), with `auth` as basic authentication and `headers` as further fields, which win over
+//! those of the plugin. Before the first batch the plugin asks the server for its version, because
+//! Elasticsearch 5 and 6 need a document type; while there is no answer, batches are sent without one. Status
+//! 200 within `timeout` seconds means that the batch has arrived. Documents that the server refuses in such a
+//! response with 429 or 503, because it has no capacity, are sent again as a failed batch is; others that it
+//! refuses are counted as failed and reported in the log. [The guide](../../guide/logging.md) says when a
+//! batch is sent, repeated and dropped.
 
 mod index;
 mod sink;
@@ -98,7 +101,10 @@ impl LogPlugin for ElasticsearchLogger {
 
     const NAME: &'static str = "elasticsearch-logger";
 
-    fn compile(config: &ElasticsearchLoggerConfig, _metadata: Option<&Value>) -> Result<ElasticsearchLogger, String> {
+    fn compile(
+        config: &ElasticsearchLoggerConfig,
+        _metadata: Option<&Value>,
+    ) -> Result<ElasticsearchLogger, String> {
         for uri in config.endpoints() {
             collector::check("endpoint_addrs", uri)?;
         }
@@ -106,7 +112,12 @@ impl LogPlugin for ElasticsearchLogger {
         Ok(ElasticsearchLogger { index: IndexName::compile("field.index", &field.index)? })
     }
 
-    fn sink(&self, build: &Build<'_>, config: &ElasticsearchLoggerConfig, _: &QueueSettings) -> Result<Elasticsearch, String> {
+    fn sink(
+        &self,
+        build: &Build<'_>,
+        config: &ElasticsearchLoggerConfig,
+        _: &QueueSettings,
+    ) -> Result<Elasticsearch, String> {
         Elasticsearch::new(build.services, config)
     }
 

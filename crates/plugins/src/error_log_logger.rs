@@ -6,8 +6,8 @@
 //! {}
 //! ```
 //!
-//! The plugin runs as long as it has metadata (`plugin_metadata/error-log-logger`), and stands in no route; an object that has
-//! it is accepted, as in APISIX, and changes nothing. The metadata name one destination:
+//! The plugin runs as long as it has metadata (`plugin_metadata/error-log-logger`), and stands in no route;
+//! an object that has it is accepted, as in APISIX, and changes nothing. The metadata name one destination:
 //!
 //! ```json
 //! {
@@ -26,11 +26,12 @@
 //!
 //! `host`, `port`, `tls` and `tls_server_name` beside the others are the older form of `tcp`.
 //!
-//! Lines are those of the setting `log_level` that are as severe as `level`: `ERR` and what is above it are `error`, `WARN` is
-//! `warn`, `NOTICE` and `INFO` are `info`. They have the form of the setting `error_log_format`. Lines about this report, such
-//! as that its destination is down, are in the error log and not reported. At most 8,192 lines wait; further ones are dropped and
-//! counted ([metrics](../../guide/observability.md#metrics)). [The guide](../../guide/plugins.md#calls-and-queues) says when a batch
-//! is sent, repeated and dropped.
+//! Lines are those of the setting `log_level` that are as severe as `level`: `ERR` and what is above it are
+//! `error`, `WARN` is `warn`, `NOTICE` and `INFO` are `info`. They have the form of the setting
+//! `error_log_format`. Lines about this report, such as that its destination is down, are in the error log
+//! and not reported. At most 8,192 lines wait; further ones are dropped and counted
+//! ([metrics](../../guide/observability.md#metrics)). [The guide](../../guide/plugins.md#calls-and-queues)
+//! says when a batch is sent, repeated and dropped.
 
 mod metadata;
 mod sink;

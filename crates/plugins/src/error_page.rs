@@ -1,14 +1,14 @@
 //! # error-page
 //!
-//! Gives the replies that the gateway and its plugins make for errors a page of your own. Responses of upstreams stay as they
-//! are.
+//! Gives the replies that the gateway and its plugins make for errors a page of your own. Responses of
+//! upstreams stay as they are.
 //!
 //! ```json
 //! {}
 //! ```
 //!
-//! The plugin has no fields of its own: put it into a global rule, a route or a service, and write the pages into its metadata
-//! (`PUT /apisix/admin/plugin_metadata/error-page`):
+//! The plugin has no fields of its own: put it into a global rule, a route or a service, and write the pages
+//! into its metadata (`PUT /apisix/admin/plugin_metadata/error-page`):
 //!
 //! ```json
 //! {
@@ -18,27 +18,34 @@
 //! }
 //! ```
 //!
-//! **When.** The status is 404 or above, and the response was made by the gateway (no route, no connection to the upstream, a
-//! timeout, a limit) or by a plugin. A response that the upstream sent, also one out of a cache, is not changed.
-//! Without metadata, with `enable: false`, for statuses without a page, and for calls of gRPC clients nothing is changed.
+//! **When.** The status is 404 or above, and the response was made by the gateway (no route, no connection to
+//! the upstream, a timeout, a limit) or by a plugin. A response that the upstream sent, also one out of a
+//! cache, is not changed. Without metadata, with `enable: false`, for statuses without a page, and for calls
+//! of gRPC clients nothing is changed.
 //!
-//! **Pages.** `error_404`, `error_500`, `error_502` and `error_503` have a page of this gateway where `body` is not written.
-//! Any other status from 404 to 599 may be written as well, such as `error_429`; its `body` has no default, and without one the
-//! reply stays as it is. An empty `body` switches a page off. `content_type` is `text/html` where it is not written.
+//! **Pages.** `error_404`, `error_500`, `error_502` and `error_503` have a page of this gateway where `body`
+//! is not written. Any other status from 404 to 599 may be written as well, such as `error_429`; its `body`
+//! has no default, and without one the reply stays as it is. An empty `body` switches a page off.
+//! `content_type` is `text/html` where it is not written.
 
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Build, PluginPhase, Plugin, PluginKind, Portion, ResponseStep};
+use exchange::plugin::{BodyNeed, Build, Plugin, PluginKind, PluginPhase, Portion, ResponseStep};
 use message::FieldId;
 use serde_json::{Value, json};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new("error-page", 450, &[PluginPhase::ResponseHead, PluginPhase::ResponseBody], schema, build)
-        .with_metadata(metadata_schema)
-        .checked_metadata(|metadata| pages(metadata).map(drop))
-        .documented(include_str!("error_page.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "error-page",
+    450,
+    &[PluginPhase::ResponseHead, PluginPhase::ResponseBody],
+    schema,
+    build,
+)
+.with_metadata(metadata_schema)
+.checked_metadata(|metadata| pages(metadata).map(drop))
+.documented(include_str!("error_page.rs"));
 
 /// The lowest status with a page: statuses below are refusals that plugins explain themselves.
 const STATUS_MIN: u16 = 404;
@@ -134,7 +141,11 @@ fn pages(metadata: &Value) -> Result<Vec<StatusPage>, String> {
             return Err(format!("{name}.content_type: a control character cannot stand in a field"));
         }
         if !body.is_empty() {
-            pages.push(StatusPage { status, content_type: content_type.into(), body: body.into_bytes().into() });
+            pages.push(StatusPage {
+                status,
+                content_type: content_type.into(),
+                body: body.into_bytes().into(),
+            });
         }
     }
     pages.sort_by_key(|page| page.status);
@@ -161,7 +172,8 @@ impl Plugin for ErrorPage {
             return ResponseStep::Done;
         };
         exchange.state::<Chosen>().0 = Some(index);
-        // The value was checked; it fails only if the response is full, and then the page has the type of the old body.
+        // The value was checked; it fails only if the response is full, and then the page has the type of the
+        // old body.
         let content_type = self.pages[index].content_type.as_bytes();
         let _ = exchange.response.headers.set_known(FieldId::ContentType, content_type);
         ResponseStep::Done

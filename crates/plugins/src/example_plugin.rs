@@ -1,7 +1,7 @@
 //! # example-plugin
 //!
-//! Logs each phase of a request, and may send the request to a node of its own: APISIX's example for authors of plugins,
-//! here to see when plugins run.
+//! Logs each phase of a request, and may send the request to a node of its own: APISIX's example for authors
+//! of plugins, here to see when plugins run.
 //!
 //! ```json
 //! {
@@ -13,25 +13,29 @@
 //! }
 //! ```
 //!
-//! `ip` and `port` are the node that requests go to in place of the upstream of the route; a port that is left out is that
-//! of the scheme, 80. A node that cannot be used is refused when the object is written; APISIX answers requests with 500
-//! then. The other fields have no effect, and neither have those of the metadata.
+//! `ip` and `port` are the node that requests go to in place of the upstream of the route; a port that is
+//! left out is that of the scheme, 80. A node that cannot be used is refused when the object is written;
+//! APISIX answers requests with 500 then. The other fields have no effect, and neither have those of the
+//! metadata.
 //!
-//! The error log gets a line of the level `warn` in the phases rewrite, access, header_filter, body_filter (one for each
-//! piece of the body) and log. Each shows this configuration, and the first also names the object that it is written in.
-//! That is one line and more for each request, so do not use this plugin on a route with traffic. There is no line for
-//! APISIX's `delayed_body_filter`, which is no phase here.
+//! The error log gets a line of the level `warn` in the phases rewrite, access, header_filter, body_filter
+//! (one for each piece of the body) and log. Each shows this configuration, and the first also names the
+//! object that it is written in. That is one line and more for each request, so do not use this plugin on a
+//! route with traffic. There is no line for APISIX's `delayed_body_filter`, which is no phase here.
 //!
-//! `GET /v1/plugin/example-plugin/hello` of the [control API](../../guide/observability.md#control-api) answers `world`, and with `?json` the
-//! same in JSON. [Writing a plugin](../../guide/writing-a-plugin.md) has the example for plugins of Weir.
+//! `GET /v1/plugin/example-plugin/hello` of the [control API](../../guide/observability.md#control-api)
+//! answers `world`, and with `?json` the same in JSON. [Writing a plugin](../../guide/writing-a-plugin.md)
+//! has the example for plugins of Weir.
 
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Build, Flow, PluginPhase, Plugin, PluginKind, Portion, ResponseStep, UpstreamRef};
+use exchange::plugin::{
+    BodyNeed, Build, Flow, Plugin, PluginKind, PluginPhase, Portion, ResponseStep, UpstreamRef,
+};
 use model::control_endpoint::{ControlAnswer, ControlEndpoint, ControlQuestion};
-use model::{PluginCatalog, ObjectKind, check};
+use model::{ObjectKind, PluginCatalog, check};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -41,7 +45,13 @@ use crate::shared::config;
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "example-plugin",
     0,
-    &[PluginPhase::Rewrite, PluginPhase::Access, PluginPhase::ResponseHead, PluginPhase::ResponseBody, PluginPhase::Log],
+    &[
+        PluginPhase::Rewrite,
+        PluginPhase::Access,
+        PluginPhase::ResponseHead,
+        PluginPhase::ResponseBody,
+        PluginPhase::Log,
+    ],
     ExamplePluginConfig::schema,
     build,
 )

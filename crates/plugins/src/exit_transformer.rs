@@ -1,7 +1,7 @@
 //! # exit-transformer
 //!
-//! Changes the replies that the gateway and its plugins make, such as refusals of authentication and limits, with functions in
-//! Lua.
+//! Changes the replies that the gateway and its plugins make, such as refusals of authentication and limits,
+//! with functions in Lua.
 //!
 //! ```json
 //! {
@@ -11,22 +11,26 @@
 //! }
 //! ```
 //!
-//! **Functions.** Each entry is Lua that gets the status, the body and the fields of the reply as `...` and returns all three,
-//! changed or not; most return the result of a function, as the example does. The first entry gets the reply of the gateway, each
-//! further one the result of the one before. `body` is a table where the reply is JSON, otherwise a string, or `nil` without a
-//! body. `header` is empty at first: its entries are set on the response, and the other fields of the reply stay. A status other
-//! than 200 to 599 is an error; without a status the old one stays, and `nil` as body means none. A table as body is sent as JSON.
+//! **Functions.** Each entry is Lua that gets the status, the body and the fields of the reply as `...` and
+//! returns all three, changed or not; most return the result of a function, as the example does. The first
+//! entry gets the reply of the gateway, each further one the result of the one before. `body` is a table
+//! where the reply is JSON, otherwise a string, or `nil` without a body. `header` is empty at first: its
+//! entries are set on the response, and the other fields of the reply stay. A status other than 200 to 599 is
+//! an error; without a status the old one stays, and `nil` as body means none. A table as body is sent as
+//! JSON.
 //!
-//! **When.** The functions see replies that are made after this plugin has run, in its place before nearly all others: in a global
-//! rule for all requests, the 404 for requests without a route among them. Responses of upstreams are not changed, and neither
-//! are the errors for an upstream that cannot be reached or does not answer (502 and 504; `error-page` and `response-rewrite`
-//! change those), refusals of malformed requests, and replies that come in pieces.
+//! **When.** The functions see replies that are made after this plugin has run, in its place before nearly
+//! all others: in a global rule for all requests, the 404 for requests without a route among them. Responses
+//! of upstreams are not changed, and neither are the errors for an upstream that cannot be reached or does
+//! not answer (502 and 504; `error-page` and `response-rewrite` change those), refusals of malformed
+//! requests, and replies that come in pieces.
 //!
-//! **Lua.** The functions of Lua 5.1, `ngx.var` and `require` of `cjson`, `cjson.safe` and `apisix.core` (`json`, `log`,
-//! `request`, `string`, `table`) are there; files, processes, byte code and other modules are not. Names that a function
-//! assigns are kept by this function and this worker, until what all functions and templates of a worker keep takes 64 MiB. An entry that does not compile is refused, with its line. A
-//! function that fails is logged, and the reply goes to the next one as it was. All functions of one reply together may execute 5
-//! million instructions or take half a second.
+//! **Lua.** The functions of Lua 5.1, `ngx.var` and `require` of `cjson`, `cjson.safe` and `apisix.core`
+//! (`json`, `log`, `request`, `string`, `table`) are there; files, processes, byte code and other modules are
+//! not. Names that a function assigns are kept by this function and this worker, until what all functions and
+//! templates of a worker keep takes 64 MiB. An entry that does not compile is refused, with its line. A
+//! function that fails is logged, and the reply goes to the next one as it was. All functions of one reply
+//! together may execute 5 million instructions or take half a second.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -36,20 +40,25 @@ use exchange::Exchange;
 use exchange::observe::pace::Pace;
 use exchange::plugin::events::EventCounter;
 use exchange::plugin::transform_reply::{TransformReply, transform_replies};
-use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{BufferedReply, Build, Flow, Plugin, PluginKind, PluginPhase};
 use message::syntax::is_token;
 use mlua::{MultiValue, Table, Value as Lua};
 use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
-use lua::{ScriptCall, DecodingBudget, Interpreter, LuaScript, describe};
+use lua::{DecodingBudget, Interpreter, LuaScript, ScriptCall, describe};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new("exit-transformer", 22_950, &[PluginPhase::Rewrite], ExitTransformerConfig::schema, build)
-        .checked(|config| functions(config).map(drop))
-        .documented(include_str!("exit_transformer.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "exit-transformer",
+    22_950,
+    &[PluginPhase::Rewrite],
+    ExitTransformerConfig::schema,
+    build,
+)
+.checked(|config| functions(config).map(drop))
+.documented(include_str!("exit_transformer.rs"));
 
 /// Milliseconds between two lines about failures of one instance.
 const LOG_INTERVAL_MS: u64 = 1_000;
@@ -127,7 +136,12 @@ impl Functions {
     }
 
     /// Runs the functions one behind the other. One that fails changes nothing.
-    fn run(&self, exchange: &Exchange, call: &ScriptCall<'_>, reply: &BufferedReply) -> mlua::Result<TransformedReply> {
+    fn run(
+        &self,
+        exchange: &Exchange,
+        call: &ScriptCall<'_>,
+        reply: &BufferedReply,
+    ) -> mlua::Result<TransformedReply> {
         let old_body = read_body(call, reply)?;
         // The functions do not pay for the decoding.
         call.restart_budget();
@@ -150,7 +164,12 @@ impl Functions {
             (true, false) => Some("text/plain; charset=utf-8"),
             _ => None,
         };
-        Ok(TransformedReply { status, fields: read_fields(fields)?, body: write_body(call, body)?, content_type })
+        Ok(TransformedReply {
+            status,
+            fields: read_fields(fields)?,
+            body: write_body(call, body)?,
+            content_type,
+        })
     }
 }
 

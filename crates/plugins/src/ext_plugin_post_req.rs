@@ -1,8 +1,8 @@
 //! # ext-plugin-post-req
 //!
-//! Runs plugins in other languages after the other plugins of the request, just before it is sent to the upstream: a plugin
-//! runner, a process of its own, has them. In all else it is
-//! as [`ext-plugin-pre-req`](ext-plugin-pre-req.md).
+//! Runs plugins in other languages after the other plugins of the request, just before it is sent to the
+//! upstream: a plugin runner, a process of its own, has them. In all else it is as
+//! [`ext-plugin-pre-req`](ext-plugin-pre-req.md).
 //!
 //! ```json
 //! {
@@ -11,13 +11,13 @@
 //! }
 //! ```
 //!
-//! It runs in the access phase, so that the plugins see the request as authentication and rewriting have left it. One object
-//! may have both plugins; each has a configuration of its own in the runner.
+//! It runs in the access phase, so that the plugins see the request as authentication and rewriting have left
+//! it. One object may have both plugins; each has a configuration of its own in the runner.
 
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, ResponseStep};
+use exchange::plugin::{Build, Explained, Flow, Plugin, PluginKind, PluginPhase, ResponseStep};
 use serde_json::Value;
 
 use crate::shared::runner::{self, Caller};

@@ -1,7 +1,7 @@
 //! # ext-plugin-post-resp
 //!
-//! Runs plugins in other languages for the response of the upstream: a plugin runner, a process of its own, has them. The
-//! [guide](../../guide/external-plugins.md) shows how to run one.
+//! Runs plugins in other languages for the response of the upstream: a plugin runner, a process of its own,
+//! has them. The [guide](../../guide/external-plugins.md) shows how to run one.
 //!
 //! ```json
 //! {
@@ -17,19 +17,20 @@
 //! pace. A plugin that asks for the body of an event stream (`text/event-stream`) gets none, because it may
 //! have no end. With a new body, `Content-Encoding`, `ETag` and `Last-Modified` of the old one are removed.
 //!
-//! It runs for responses of upstreams and of the cache, not for those of plugins or of the gateway. The gateway sends the request as
-//! for any other route, with balancing, retries and TLS; in APISIX the plugin does so itself, without these.
+//! It runs for responses of upstreams and of the cache, not for those of plugins or of the gateway. The
+//! gateway sends the request as for any other route, with balancing, retries and TLS; in APISIX the plugin
+//! does so itself, without these.
 //!
-//! **Failures.** Where a call fails, the client receives 503 in place of the response, and with `allow_degradation` the response as
-//! it is; see [`ext-plugin-pre-req`](ext-plugin-pre-req.md).
+//! **Failures.** Where a call fails, the client receives 503 in place of the response, and with
+//! `allow_degradation` the response as it is; see [`ext-plugin-pre-req`](ext-plugin-pre-req.md).
 //!
-//! **Difference from APISIX.** Fields that the runner does not name stay. APISIX drops all of them as soon as the runner names
-//! one, and `Content-Type`, `Location` and some others in any case.
+//! **Difference from APISIX.** Fields that the runner does not name stay. APISIX drops all of them as soon as
+//! the runner names one, and `Content-Type`, `Location` and some others in any case.
 
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Build, Explained, PluginPhase, Plugin, PluginKind, Portion, ResponseStep};
+use exchange::plugin::{BodyNeed, Build, Explained, Plugin, PluginKind, PluginPhase, Portion, ResponseStep};
 use serde_json::Value;
 
 use crate::shared::runner::{self, Caller};

@@ -1,6 +1,7 @@
 //! # fault-injection
 //!
-//! Delays requests and answers them in place of the upstream, to test how clients deal with slow and failing services.
+//! Delays requests and answers them in place of the upstream, to test how clients deal with slow and failing
+//! services.
 //!
 //! ```json
 //! {
@@ -15,20 +16,23 @@
 //! }
 //! ```
 //!
-//! **`delay`** makes a request wait for `duration` seconds, below 60, before anything else is decided about it; no worker
-//! waits. **`abort`** then answers with `http_status`, `body` and `headers`; the body and values of `headers` may hold
-//! variables. A value that is not valid in a field, such as one with a line break from a variable, leaves the field out.
+//! **`delay`** makes a request wait for `duration` seconds, below 60, before anything else is decided about
+//! it; no worker waits. **`abort`** then answers with `http_status`, `body` and `headers`; the body and
+//! values of `headers` may hold variables. A value that is not valid in a field, such as one with a line
+//! break from a variable, leaves the field out.
 //!
-//! Each of the two applies to `percentage` percent of the requests, drawn at random for each request and each of the
-//! two; without it to all. With `vars` it applies only if one of the listed [expressions](../../guide/routing.md#expressions)
-//! holds; an empty list holds for no request.
+//! Each of the two applies to `percentage` percent of the requests, drawn at random for each request and each
+//! of the two; without it to all. With `vars` it applies only if one of the listed
+//! [expressions](../../guide/routing.md#expressions) holds; an empty list holds for no request.
 //!
 //! The plugin runs before authentication and before every plugin of the route with a lower priority.
 
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, PhaseDecision, Explained, Flow, PHASE_WAIT_MS, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{
+    BufferedReply, Build, Explained, Flow, PHASE_WAIT_MS, PhaseDecision, Plugin, PluginKind, PluginPhase,
+};
 use net::env;
 use router::vars::{Expression, Template};
 use serde_json::{Map, Value};
@@ -189,7 +193,9 @@ impl Plugin for FaultInjection {
         };
         Flow::Wait(Box::pin(async move {
             env::sleep_ms(*duration_ms).await;
-            abort.map_or(PhaseDecision::Continue, |abort| PhaseDecision::Reply(Box::new(abort.reply(exchange))))
+            abort.map_or(PhaseDecision::Continue, |abort| {
+                PhaseDecision::Reply(Box::new(abort.reply(exchange)))
+            })
         }))
     }
 

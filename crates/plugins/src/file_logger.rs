@@ -10,25 +10,26 @@
 //! }
 //! ```
 //!
-//! `path` is that of the instance, or of the plugin's metadata; where neither has one, the instance cannot be built. A relative
-//! path begins at the working directory of the process. Several instances may write to one file. Folders of the kernel and
-//! paths with `..` are refused; `/dev/stdout` and `/dev/stderr` are allowed.
+//! `path` is that of the instance, or of the plugin's metadata; where neither has one, the instance cannot be
+//! built. A relative path begins at the working directory of the process. Several instances may write to one
+//! file. Folders of the kernel and paths with `..` are refused; `/dev/stdout` and `/dev/stderr` are allowed.
 //!
-//! With `match`, a list of [conditions](../../guide/routing.md#expressions), a request is logged only if one of them holds;
-//! an empty list logs nothing.
+//! With `match`, a list of [conditions](../../guide/routing.md#expressions), a request is logged only if one
+//! of them holds; an empty list logs nothing.
 //!
-//! **Writing.** A thread of its own writes, so that a slow disk holds up no request. A file that was moved away is opened
-//! again after a second, or after the signal USR1. At most 8,192 entries of an instance wait; further ones, and entries that
-//! cannot be written (the disk is full, the folder is missing), are dropped, counted and reported in the error log.
+//! **Writing.** A thread of its own writes, so that a slow disk holds up no request. A file that was moved
+//! away is opened again after a second, or after the signal USR1. At most 8,192 entries of an instance wait;
+//! further ones, and entries that cannot be written (the disk is full, the folder is missing), are dropped,
+//! counted and reported in the error log.
 //!
-//! Entries, bodies and formats are those of [`http-logger`](http-logger.md), on stream routes too; conditions read the variables of
-//! sessions there.
+//! Entries, bodies and formats are those of [`http-logger`](http-logger.md), on stream routes too; conditions
+//! read the variables of sessions there.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::batch::{BatchQueue, Delivery, BatchEntry, QueueSettings, Sink};
+use exchange::plugin::batch::{BatchEntry, BatchQueue, Delivery, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::stream::{StreamKind, StreamPhase, StreamPlugin, StreamSession};
 use exchange::plugin::{BodyNeed, Build, Plugin, PluginKind};

@@ -1,7 +1,7 @@
 //! # forward-auth
 //!
-//! Asks another server whether a request may pass. The status of its response decides: below 300 the request continues,
-//! with the listed fields of the response; any other response is sent to the client.
+//! Asks another server whether a request may pass. The status of its response decides: below 300 the request
+//! continues, with the listed fields of the response; any other response is sent to the client.
 //!
 //! ```json
 //! {
@@ -22,21 +22,21 @@
 //! field. With `request_method` `POST` the request's body is sent along, with its `Content-Encoding`; a body
 //! of more than `max_req_body_size` bytes is refused with 413.
 //!
-//! **Response of the server.** Each field in `upstream_headers` is copied from the response into the request for the
-//! upstream; a field that the response lacks is removed from the request, because only the server can vouch for it. For
-//! a refusal the client receives the response's status, body and `Content-Type`, and the fields in `client_headers`. A
-//! redirect is a refusal. With `consumer_header` the named field holds the name of a consumer; its plugins are then
-//! merged into the route's; without the field, or with a consumer that does not exist, the request is refused with 403.
-//! The server is then asked in the rewrite phase, before a body is read: `consumer_header` and `POST` exclude each
-//! other.
+//! **Response of the server.** Each field in `upstream_headers` is copied from the response into the request
+//! for the upstream; a field that the response lacks is removed from the request, because only the server can
+//! vouch for it. For a refusal the client receives the response's status, body and `Content-Type`, and the
+//! fields in `client_headers`. A redirect is a refusal. With `consumer_header` the named field holds the name
+//! of a consumer; its plugins are then merged into the route's; without the field, or with a consumer that
+//! does not exist, the request is refused with 403. The server is then asked in the rewrite phase, before a
+//! body is read: `consumer_header` and `POST` exclude each other.
 //!
-//! **Without a response** of at most 1 MiB within `timeout` milliseconds, the client receives `status_on_error`; with
-//! `allow_degradation` the request passes. The error log names the fault, the server and the side at fault, at most
-//! once a second for each instance.
+//! **Without a response** of at most 1 MiB within `timeout` milliseconds, the client receives
+//! `status_on_error`; with `allow_degradation` the request passes. The error log names the fault, the server
+//! and the side at fault, at most once a second for each instance.
 //!
-//! Each worker keeps up to `keepalive_pool` connections for `keepalive_timeout` milliseconds. Over `https` the server's
-//! certificate has to be valid for the URI's host and signed by an authority that the setting `trusted_certificates`
-//! names, unless `ssl_verify` is `false`.
+//! Each worker keeps up to `keepalive_pool` connections for `keepalive_timeout` milliseconds. Over `https`
+//! the server's certificate has to be valid for the URI's host and signed by an authority that the setting
+//! `trusted_certificates` names, unless `ssl_verify` is `false`.
 
 mod settings;
 
@@ -46,7 +46,9 @@ use exchange::Exchange;
 use exchange::plugin::outbound::{
     OutboundDestination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse, OutboundTls,
 };
-use exchange::plugin::{BodyNeed, Build, PhaseDecision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{
+    BodyNeed, BufferedReply, Build, Explained, Flow, PhaseDecision, Plugin, PluginKind, PluginPhase,
+};
 
 use message::{FieldError, FieldId, Headers, Method};
 use net::endpoint::KeepAlive;
@@ -238,7 +240,9 @@ impl ForwardAuth {
                 },
             };
             if !refused.is_empty() {
-                return PhaseDecision::Reply(Box::new(BufferedReply::status(403).with_body(refused.as_bytes())));
+                return PhaseDecision::Reply(Box::new(
+                    BufferedReply::status(403).with_body(refused.as_bytes()),
+                ));
             }
         }
         for name in &self.upstream_headers {
@@ -262,7 +266,8 @@ impl ForwardAuth {
     }
 }
 
-/// Appends a field after others of the same name. A received value is valid, so this fails only if the list is full.
+/// Appends a field after others of the same name. A received value is valid, so this fails only if the list
+/// is full.
 fn append(headers: &mut Headers, name: &str, value: &[u8]) {
     let _ = headers.append(name, value);
 }

@@ -14,17 +14,19 @@
 //! }
 //! ```
 //!
-//! **Entries.** Without `log_format` an entry has `httpRequest` (method, URL, sizes, status, user agent, addresses, latency) and
-//! in `jsonPayload` `route_id`, `service_id` and the fields of `log_format_extra`; with `log_format`, `jsonPayload` holds the
-//! chosen fields, as in [http-logger](http-logger.md). `resource` and `log_id` are those of the API; `insertId` is the
-//! identifier of the request.
+//! **Entries.** Without `log_format` an entry has `httpRequest` (method, URL, sizes, status, user agent,
+//! addresses, latency) and in `jsonPayload` `route_id`, `service_id` and the fields of `log_format_extra`;
+//! with `log_format`, `jsonPayload` holds the chosen fields, as in [http-logger](http-logger.md). `resource`
+//! and `log_id` are those of the API; `insertId` is the identifier of the request.
 //!
-//! **The service account.** `auth_config` holds it, or `auth_file` names its JSON file, which is read when the configuration is
-//! compiled. For the `scope` (`scopes` is another spelling, which wins) the plugin gets a token from `token_uri` with an
-//! assertion that it signs with `private_key` (RSA with at least 2048 bits), and uses it until a minute before its end.
+//! **The service account.** `auth_config` holds it, or `auth_file` names its JSON file, which is read when
+//! the configuration is compiled. For the `scope` (`scopes` is another spelling, which wins) the plugin gets
+//! a token from `token_uri` with an assertion that it signs with `private_key` (RSA with at least 2048 bits),
+//! and uses it until a minute before its end.
 //!
-//! **How it is sent.** By POST to `entries_uri`. Status 200 means that the batch has arrived. The certificates of both servers
-//! are verified unless `ssl_verify` is `false`. [The guide](../../guide/logging.md) says when a batch is sent, repeated and dropped.
+//! **How it is sent.** By POST to `entries_uri`. Status 200 means that the batch has arrived. The
+//! certificates of both servers are verified unless `ssl_verify` is `false`. [The
+//! guide](../../guide/logging.md) says when a batch is sent, repeated and dropped.
 
 mod account;
 mod sink;
@@ -88,7 +90,10 @@ impl LogPlugin for GoogleLogging {
     const NAME: &'static str = "google-cloud-logging";
     const COMMON: CommonFields = CommonFields::Format;
 
-    fn compile(config: &GoogleCloudLoggingConfig, _metadata: Option<&Value>) -> Result<GoogleLogging, String> {
+    fn compile(
+        config: &GoogleCloudLoggingConfig,
+        _metadata: Option<&Value>,
+    ) -> Result<GoogleLogging, String> {
         let mut resource = json!({ "type": config.resource.r#type });
         if let Some(labels) = &config.resource.labels {
             resource["labels"] = Value::Object(labels.clone());
@@ -97,7 +102,12 @@ impl LogPlugin for GoogleLogging {
         Ok(GoogleLogging { log_id: (&*config.log_id).into(), resource, account })
     }
 
-    fn sink(&self, build: &Build<'_>, config: &GoogleCloudLoggingConfig, _: &QueueSettings) -> Result<CloudLogging, String> {
+    fn sink(
+        &self,
+        build: &Build<'_>,
+        config: &GoogleCloudLoggingConfig,
+        _: &QueueSettings,
+    ) -> Result<CloudLogging, String> {
         let account = self.account.as_ref().ok_or("auth_file: the reference to a secret is not resolved")?;
         CloudLogging::new(build.services, account, config.ssl_verify)
     }

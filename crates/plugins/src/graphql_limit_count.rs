@@ -1,7 +1,8 @@
 //! # graphql-limit-count
 //!
-//! Limits GraphQL requests by what they cost rather than by their number: each takes its cost of a quota for a window of
-//! time. The quota, its key, windows, groups and stores are those of [limit-count](limit-count.md), field by field.
+//! Limits GraphQL requests by what they cost rather than by their number: each takes its cost of a quota for
+//! a window of time. The quota, its key, windows, groups and stores are those of
+//! [limit-count](limit-count.md), field by field.
 //!
 //! ```json
 //! {
@@ -14,45 +15,47 @@
 //! }
 //! ```
 //!
-//! **Requests** are POST with a body of JSON that has the member `query`, or with a document as `application/graphql`. Other
-//! methods are answered 405. A request without a document, or with one that cannot be parsed or has more than 15,000 tokens
-//! or 100 levels, or expands to more than 10,000 selections, is answered 400, and the message says why. So is a list of requests, a compressed body, a body of more
-//! bytes than the setting [`max_matched_body_bytes`](../settings.md#max_matched_body_bytes) allows, `variables` that are no
-//! object, and a request that has `query`, `variables`, `operationName` or `extensions` in its query string too, because the
-//! upstream could run that instead.
+//! **Requests** are POST with a body of JSON that has the member `query`, or with a document as
+//! `application/graphql`. Other methods are answered 405. A request without a document, or with one that
+//! cannot be parsed or has more than 15,000 tokens or 100 levels, or expands to more than 10,000 selections,
+//! is answered 400, and the message says why. So is a list of requests, a compressed body, a body of more
+//! bytes than the setting [`max_matched_body_bytes`](../settings.md#max_matched_body_bytes) allows,
+//! `variables` that are no object, and a request that has `query`, `variables`, `operationName` or
+//! `extensions` in its query string too, because the upstream could run that instead.
 //!
 //! **Cost.** `cost_strategy` says what a request costs, at least 1:
 //!
 //! - `depth`: how many selection sets of the query stand inside each other.
-//! - `complexity`: the cost of a field is *(the costs of the fields selected below it) × `mul_value` + `add_value`*. Without
-//!   weights each field costs 1, and so does the operation.
-//! - `node_quantifier`: only fields that have one of their `mul_arguments` in the query cost something: their `add_value`, as
-//!   often as they are resolved.
+//! - `complexity`: the cost of a field is *(the costs of the fields selected below it) × `mul_value` +
+//!   `add_value`*. Without weights each field costs 1, and so does the operation.
+//! - `node_quantifier`: only fields that have one of their `mul_arguments` in the query cost something: their
+//!   `add_value`, as often as they are resolved.
 //!
-//! The last two round up, so that a whole number becomes the next one. `score_factor` scales the cost, which is at most
-//! 2^53. Of several operations
-//! the one that `operationName` names counts, without it the dearest.
+//! The last two round up, so that a whole number becomes the next one. `score_factor` scales the cost, which
+//! is at most 2^53. Of several operations the one that `operationName` names counts, without it the dearest.
 //!
-//! **Weights.** `cost_decorations` lists them, each with its `field_path`: a type (`Product`) weighs every field that returns
-//! it, and a root type (`Query`) the operation; a type and a field (`Product.reviews`) that field; a longer chain
-//! (`Query.products.nodes.reviews`) the field where it is reached through that chain. Of two that fit, the longer one counts in
-//! each value that it has. The values of the arguments in `add_arguments` are added to `add_value`, those of `mul_arguments`
-//! are multiplied into `mul_value`. An argument that is no number, or a negative one, counts as absent. With
-//! `resolve_variables` variables count by the value in the request, by the default in the query, and absent arguments by the
-//! default in the schema. APISIX keeps these weights below the service, at `/apisix/admin/services/ID/graphql_cost_decorations`;
-//! write them here instead.
+//! **Weights.** `cost_decorations` lists them, each with its `field_path`: a type (`Product`) weighs every
+//! field that returns it, and a root type (`Query`) the operation; a type and a field (`Product.reviews`)
+//! that field; a longer chain (`Query.products.nodes.reviews`) the field where it is reached through that
+//! chain. Of two that fit, the longer one counts in each value that it has. The values of the arguments in
+//! `add_arguments` are added to `add_value`, those of `mul_arguments` are multiplied into `mul_value`. An
+//! argument that is no number, or a negative one, counts as absent. With `resolve_variables` variables count
+//! by the value in the request, by the default in the query, and absent arguments by the default in the
+//! schema. APISIX keeps these weights below the service, at
+//! `/apisix/admin/services/ID/graphql_cost_decorations`; write them here instead.
 //!
-//! **Schema.** With weights the plugin asks the upstream for its schema by an introspection query, when a request needs it,
-//! for each service once; it asks again after an hour, and the old schema counts until it has a new one. The call goes to the first node
-//! of the upstream of the service, else of the route, at the path of the request, or to `introspection_endpoint`. The
-//! path and the Host field that have given a schema once are kept for later calls. Set `introspection_endpoint` where a route
-//! has several paths, because otherwise the first request chooses by which of their schemas all are counted. Only
-//! `introspection_headers` are sent along, nothing of the client's request. Without a schema the request is answered 400, and
-//! the error log says why once a second at most. A call takes at most 9 seconds.
+//! **Schema.** With weights the plugin asks the upstream for its schema by an introspection query, when a
+//! request needs it, for each service once; it asks again after an hour, and the old schema counts until it
+//! has a new one. The call goes to the first node of the upstream of the service, else of the route, at the
+//! path of the request, or to `introspection_endpoint`. The path and the Host field that have given a schema
+//! once are kept for later calls. Set `introspection_endpoint` where a route has several paths, because
+//! otherwise the first request chooses by which of their schemas all are counted. Only
+//! `introspection_headers` are sent along, nothing of the client's request. Without a schema the request is
+//! answered 400, and the error log says why once a second at most. A call takes at most 9 seconds.
 //!
-//! **Refusals.** A request beyond the quota is answered with `rejected_code`. One that costs more than `max_cost` is answered
-//! 403 whatever is left; it takes its cost all the same. The response field `X-Graphql-Query-Cost` tells the cost, unless
-//! `show_limit_quota_header` is false.
+//! **Refusals.** A request beyond the quota is answered with `rejected_code`. One that costs more than
+//! `max_cost` is answered 403 whatever is left; it takes its cost all the same. The response field
+//! `X-Graphql-Query-Cost` tells the cost, unless `show_limit_quota_header` is false.
 
 mod cost;
 mod decorations;
@@ -63,7 +66,9 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::state::StateRegistry;
-use exchange::plugin::{BodyNeed, Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, ResponseStep};
+use exchange::plugin::{
+    BodyNeed, BufferedReply, Build, Flow, PhaseDecision, Plugin, PluginKind, PluginPhase, ResponseStep,
+};
 use message::Method;
 use serde_json::{Map, Value};
 
@@ -72,18 +77,23 @@ use crate::shared::attributes::{Attribute, AttributeFields, attributes, words};
 use crate::shared::graphql::request::{GraphqlRequest, NO_BODY, bytes_max, refusal};
 use crate::shared::graphql::{GraphqlDocument, GraphqlOperation};
 use crate::shared::outages::Outages;
-use cost::{Inputs, CostFormula, bounded, query_cost};
+use cost::{CostFormula, Inputs, bounded, query_cost};
 use decorations::{Decoration, Decorations};
 use schema_index::SchemaIndex;
 use sources::Sources;
 
 /// The plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new(NAME, 1004, &[PluginPhase::RequestBody, PluginPhase::Access, PluginPhase::ResponseHead], schema, build)
-        .checked(check)
-        .checked_with_running(check_group)
-        .with_metadata(CostLimit::metadata_schema)
-        .documented(include_str!("graphql_limit_count.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    NAME,
+    1004,
+    &[PluginPhase::RequestBody, PluginPhase::Access, PluginPhase::ResponseHead],
+    schema,
+    build,
+)
+.checked(check)
+.checked_with_running(check_group)
+.with_metadata(CostLimit::metadata_schema)
+.documented(include_str!("graphql_limit_count.rs"));
 
 const NAME: &str = "graphql-limit-count";
 /// The field that tells the cost of a request.
@@ -306,8 +316,8 @@ impl GraphqlLimitCount {
         }
     }
 
-    /// The reply to a request of this cost to which the limit gave `reply`. The maximum outweighs a refusal by the limit, but
-    /// not a limit that cannot count.
+    /// The reply to a request of this cost to which the limit gave `reply`. The maximum outweighs a refusal
+    /// by the limit, but not a limit that cannot count.
     fn conclude(&self, reply: Option<Box<BufferedReply>>, cost: u64) -> Option<Box<BufferedReply>> {
         let fails = reply.as_ref().is_some_and(|reply| reply.status == 500) && self.rejected_code != 500;
         if fails || self.max_cost <= 0.0 || cost as f64 <= self.max_cost {

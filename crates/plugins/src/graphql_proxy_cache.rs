@@ -1,7 +1,8 @@
 //! # graphql-proxy-cache
 //!
-//! Stores responses of a GraphQL upstream and answers the same query from the store. Requests are GET with the argument
-//! `query`, or POST with a body of JSON that has the member `query`, or with a document as `application/graphql`.
+//! Stores responses of a GraphQL upstream and answers the same query from the store. Requests are GET with
+//! the argument `query`, or POST with a body of JSON that has the member `query`, or with a document as
+//! `application/graphql`.
 //!
 //! ```json
 //! {
@@ -11,9 +12,10 @@
 //! }
 //! ```
 //!
-//! **Zones** are those of [proxy-cache](proxy-cache.md), with the same limits, metrics and behaviour when they are full.
-//! `cache_strategy` has to fit the zone. With `memory` a response is fresh for `cache_ttl` seconds; with `disk` for as long
-//! as the response says, otherwise for `cache_ttl` of the setting `proxy_cache`.
+//! **Zones** are those of [proxy-cache](proxy-cache.md), with the same limits, metrics and behaviour when
+//! they are full. `cache_strategy` has to fit the zone. With `memory` a response is fresh for `cache_ttl`
+//! seconds; with `disk` for as long as the response says, otherwise for `cache_ttl` of the setting
+//! `proxy_cache`.
 //!
 //! **Key.** Two requests get the same response if they are for the same route, service, scheme, authority (as
 //! with `proxy-cache`), path and query, and have the same body to the byte, variables included. With
@@ -21,22 +23,24 @@
 //! `Authorization` field has entries for that very value in any case. Another configuration of the plugin
 //! begins with an empty cache. The response field `APISIX-Cache-Key` tells the key.
 //!
-//! **Stored** are complete responses with status 200, unless `Cache-Control` forbids it or they have `Set-Cookie`
-//! (`cache_set_cookie` allows it with `memory`). GraphQL servers answer 200 for many errors too: such a response is stored
-//! as any other. Documents with a mutation or a subscription go past the cache.
+//! **Stored** are complete responses with status 200, unless `Cache-Control` forbids it or they have
+//! `Set-Cookie` (`cache_set_cookie` allows it with `memory`). GraphQL servers answer 200 for many errors too:
+//! such a response is stored as any other. Documents with a mutation or a subscription go past the cache.
 //!
-//! **Apisix-Cache-Status** tells the part of the cache, as with `proxy-cache`: `MISS`, `HIT`, `EXPIRED`, and `BYPASS` for
-//! mutations and subscriptions.
+//! **Apisix-Cache-Status** tells the part of the cache, as with `proxy-cache`: `MISS`, `HIT`, `EXPIRED`, and
+//! `BYPASS` for mutations and subscriptions.
 //!
-//! **Refusals.** Methods other than GET and POST are answered 405. A request without a document, or with one that cannot be
-//! parsed or has more than 15,000 tokens or 100 levels, is answered 400, and the message says why. So is a body or a query
-//! of more bytes than the setting [`max_matched_body_bytes`](../settings.md#max_matched_body_bytes) allows, `variables` that are
-//! no object, and a POST that has `query`, `variables`, `operationName` or `extensions` in its query string too.
+//! **Refusals.** Methods other than GET and POST are answered 405. A request without a document, or with one
+//! that cannot be parsed or has more than 15,000 tokens or 100 levels, is answered 400, and the message says
+//! why. So is a body or a query of more bytes than the setting
+//! [`max_matched_body_bytes`](../settings.md#max_matched_body_bytes) allows, `variables` that are no object,
+//! and a POST that has `query`, `variables`, `operationName` or `extensions` in its query string too.
 //!
 //! **Purge.** A route with `public-api` opens
-//! `PURGE /apisix/plugin/graphql-proxy-cache/STRATEGY/ROUTE_ID/KEY`, which removes the entry with all its variants. The answer
-//! is 200, and 404 if the route has no such cache or, with `disk`, the entry does not exist. It is 400 if the strategy is not
-//! that of the route. Protect that route: a client that may use it can empty the cache.
+//! `PURGE /apisix/plugin/graphql-proxy-cache/STRATEGY/ROUTE_ID/KEY`, which removes the entry with all its
+//! variants. The answer is 200, and 404 if the route has no such cache or, with `disk`, the entry does not
+//! exist. It is 400 if the strategy is not that of the route. Protect that route: a client that may use it
+//! can empty the cache.
 
 use std::sync::Arc;
 
@@ -44,12 +48,15 @@ use exchange::Exchange;
 use exchange::failure::ExchangeFailure;
 use exchange::plugin::state::StateRegistry;
 use exchange::plugin::{
-    BodyNeed, Build, Flow, PluginPhase, Plugin, PluginApi, PluginKind, BufferedReply, ResponseStep, StoredReply,
+    BodyNeed, BufferedReply, Build, Flow, Plugin, PluginApi, PluginKind, PluginPhase, ResponseStep,
+    StoredReply,
 };
 use message::Method;
 use serde_json::Value;
 
-use crate::proxy_cache::{KeyedCache, KeyedSettings, Purgeable, PurgeableCaches, CacheStrategy, check_zone_named};
+use crate::proxy_cache::{
+    CacheStrategy, KeyedCache, KeyedSettings, Purgeable, PurgeableCaches, check_zone_named,
+};
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::graphql::OperationKind;

@@ -12,21 +12,23 @@
 //! }
 //! ```
 //!
-//! The upstream has the scheme `grpc` or `grpcs`. `proto_id` names an object of the kind `protos`. Its `content` is the text of a
-//! `.proto` file or a descriptor set in base64 (`protoc --include_imports --descriptor_set_out`). A text can import the
-//! files of `google/protobuf`. A changed proto is in force for the next request. A route without such a proto, service or
-//! method answers 503, and the reason is at `GET /apisix/admin/weir/status`, as for a method that takes a stream: a
-//! request has one message.
+//! The upstream has the scheme `grpc` or `grpcs`. `proto_id` names an object of the kind `protos`. Its
+//! `content` is the text of a `.proto` file or a descriptor set in base64
+//! (`protoc --include_imports --descriptor_set_out`). A text can import the files of `google/protobuf`. A
+//! changed proto is in force for the next request. A route without such a proto, service or method answers
+//! 503, and the reason is at `GET /apisix/admin/weir/status`, as for a method that takes a stream: a request
+//! has one message.
 //!
 //! **Requests.** The message has the fields of the JSON body of a POST, PUT or PATCH with the content type
-//! `application/json`, those of the form of any other POST, otherwise those of the query. The names are those of the
-//! definition; other names are left out. A value of a wrong type, a body that is no JSON object, or more than 4 MiB are
-//! refused with 400 or 413, as is HEAD with 405. Integers may be text, also as `#123` or `0x7B`; enumerations are names or
-//! numbers; `null` is a field that is not given; a name that is repeated in a query or form, or has a repeated
-//! field, is a list. The other fields of the request's head are metadata of the call.
+//! `application/json`, those of the form of any other POST, otherwise those of the query. The names are those
+//! of the definition; other names are left out. A value of a wrong type, a body that is no JSON object, or
+//! more than 4 MiB are refused with 400 or 413, as is HEAD with 405. Integers may be text, also as `#123` or
+//! `0x7B`; enumerations are names or numbers; `null` is a field that is not given; a name that is repeated in
+//! a query or form, or has a repeated field, is a list. The other fields of the request's head are metadata
+//! of the call.
 //!
-//! **Responses.** One message is one JSON object. `pb_option` has up to one option of each row, the first of which is the
-//! default:
+//! **Responses.** One message is one JSON object. `pb_option` has up to one option of each row, the first of
+//! which is the default:
 //!
 //! | | |
 //! |---|---|
@@ -35,15 +37,17 @@
 //! | `auto_default_values`, `no_default_values`, `use_default_values`, `use_default_metatable` | fields that are not set: with their defaults in proto3 only, never, always, or only empty lists and maps |
 //! | `disable_hooks`, `enable_hooks` | no effect |
 //!
-//! Bytes are text; bytes that are not UTF-8 are one character each. A `oneof` also has a field of its own name with the name of
-//! the field that is set. Well-known types are messages like others: a timestamp has `seconds` and `nanos`.
+//! Bytes are text; bytes that are not UTF-8 are one character each. A `oneof` also has a field of its own
+//! name with the name of the field that is set. Well-known types are messages like others: a timestamp has
+//! `seconds` and `nanos`.
 //!
 //! A method that answers with a stream gives one line of JSON for each message, as it arrives
 //! (`application/x-ndjson`); if the call fails later, the last line is `{"error":{"code":…,"message":…}}`.
 //!
-//! **Failures.** A failed call has a status of HTTP by its status of gRPC, and `grpc-status`, `grpc-message` and
-//! `grpc-status-details-bin` in the head; its body is empty. With `show_status_in_body` the body has the details:
-//! `{"error":{"code":…,"message":…,"details":[…]}}`, where messages of `status_detail_type` are decoded.
+//! **Failures.** A failed call has a status of HTTP by its status of gRPC, and `grpc-status`, `grpc-message`
+//! and `grpc-status-details-bin` in the head; its body is empty. With `show_status_in_body` the body has the
+//! details: `{"error":{"code":…,"message":…,"details":[…]}}`, where messages of `status_detail_type` are
+//! decoded.
 //!
 //! | gRPC | HTTP | gRPC | HTTP |
 //! |---|---|---|---|
@@ -54,9 +58,10 @@
 //! | 7 | 403 | 16 | 401 |
 //! | 8 | 429 | any other | 599 |
 //!
-//! A response that is no such message, or is longer than `max_resp_body_size`, is answered with 502; `weir_plugin_call_failures_total`
-//! counts them. `deadline` is sent as `grpc-timeout` and ends the call here as well, with 504. It counts from when the call is made,
-//! after the body of the request has arrived; a `grpc-timeout` of the client counts from its request.
+//! A response that is no such message, or is longer than `max_resp_body_size`, is answered with 502;
+//! `weir_plugin_call_failures_total` counts them. `deadline` is sent as `grpc-timeout` and ends the call here
+//! as well, with 504. It counts from when the call is made, after the body of the request has arrived; a
+//! `grpc-timeout` of the client counts from its request.
 
 mod call;
 mod definition;
@@ -73,7 +78,10 @@ use data_encoding::HEXLOWER;
 use exchange::Exchange;
 use exchange::grpc::timeout_text;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, Portion, BufferedReply, ResponseStep};
+use exchange::plugin::{
+    BodyNeed, BufferedReply, Build, Flow, PhaseDecision, Plugin, PluginKind, PluginPhase, Portion,
+    ResponseStep,
+};
 use message::{FieldId, Headers, Method};
 use model::{Id, ObjectKind, schema};
 use serde::Deserialize;
@@ -232,7 +240,9 @@ impl Plugin for GrpcTranscode {
         let request = &exchange.request;
         if request.method == Method::Head {
             // Its client takes no body, and the response to the call has one.
-            return Flow::reply(BufferedReply::status(405).with_header("Allow", "GET, POST, PUT, PATCH, DELETE"));
+            return Flow::reply(
+                BufferedReply::status(405).with_header("Allow", "GET, POST, PUT, PATCH, DELETE"),
+            );
         }
         let body = exchange.request_body().unwrap_or_default();
         let content_type = request.headers.get_known(FieldId::ContentType).unwrap_or_default();
@@ -267,7 +277,9 @@ impl Plugin for GrpcTranscode {
 
     fn wants_response_body(&self, exchange: &Exchange) -> BodyNeed {
         match exchange.peek_state::<TranscodeCall>() {
-            None | Some(TranscodeCall { stage: TranscodeStage::Nothing | TranscodeStage::Asked, .. }) => BodyNeed::None,
+            None | Some(TranscodeCall { stage: TranscodeStage::Nothing | TranscodeStage::Asked, .. }) => {
+                BodyNeed::None
+            }
             Some(_) if self.streams => BodyNeed::Stream,
             Some(_) => BodyNeed::Buffer { limit_bytes: self.converter.response_max_bytes },
         }
@@ -321,7 +333,10 @@ impl GrpcTranscode {
         is_set &= exchange.set_forward_query(b"").is_ok();
         is_set &= exchange.set_request_body(frame).is_ok();
         if !is_set {
-            return Some(BufferedReply::json(400, &json!({ "error_msg": "the request cannot be sent as a call" })));
+            return Some(BufferedReply::json(
+                400,
+                &json!({ "error_msg": "the request cannot be sent as a call" }),
+            ));
         }
         // The body may have taken long to arrive, which is no time of the call.
         let begun_ns = match &self.timeout {

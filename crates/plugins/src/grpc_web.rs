@@ -1,6 +1,7 @@
 //! # grpc-web
 //!
-//! Lets browsers call gRPC services: translates gRPC-Web, over HTTP/1.1, HTTP/2 or HTTP/3, into gRPC and back.
+//! Lets browsers call gRPC services: translates gRPC-Web, over HTTP/1.1, HTTP/2 or HTTP/3, into gRPC and
+//! back.
 //!
 //! ```json
 //! {
@@ -8,22 +9,23 @@
 //! }
 //! ```
 //!
-//! The upstream has the scheme `grpc` or `grpcs`. Unary calls and server streaming pass; gRPC-Web has no client streaming. A
-//! server's messages are sent on as they arrive.
+//! The upstream has the scheme `grpc` or `grpcs`. Unary calls and server streaming pass; gRPC-Web has no
+//! client streaming. A server's messages are sent on as they arrive.
 //!
-//! **Path.** With a path such as `/grpc/web/*`, the text in place of `*` is the path of the call: a client with the base URL
-//! `https://example.com/grpc/web` calls `/package.Service/Method`. A route with a whole path or a named parameter keeps the
-//! path of the request.
+//! **Path.** With a path such as `/grpc/web/*`, the text in place of `*` is the path of the call: a client
+//! with the base URL `https://example.com/grpc/web` calls `/package.Service/Method`. A route with a whole
+//! path or a named parameter keeps the path of the request.
 //!
-//! **Requests.** The content types are `application/grpc-web` and `application/grpc-web-text` (base64, also in several
-//! texts with padding each), both also with `+proto`. A POST with another type, with text that is no base64, or with more than
-//! `max_req_body_size` bytes is answered with 400; another method with 405. A text is read whole before it is sent on, as is a
-//! binary body of unannounced length. `grpc-timeout` bounds the call.
+//! **Requests.** The content types are `application/grpc-web` and `application/grpc-web-text` (base64, also
+//! in several texts with padding each), both also with `+proto`. A POST with another type, with text that is
+//! no base64, or with more than `max_req_body_size` bytes is answered with 400; another method with 405. A
+//! text is read whole before it is sent on, as is a binary body of unannounced length. `grpc-timeout` bounds
+//! the call.
 //!
-//! **Responses.** The content type is that of the request. The trailers of the call stand in the last frame of the body
-//! (first byte 0x80), the status first, and are not sent as trailers. A call that fails before its first message has its
-//! status in the head, and an empty body. A status of HTTP that the gateway or another server gives, such as 502, stays,
-//! and the body is a frame with the matching status of gRPC.
+//! **Responses.** The content type is that of the request. The trailers of the call stand in the last frame
+//! of the body (first byte 0x80), the status first, and are not sent as trailers. A call that fails before
+//! its first message has its status in the head, and an empty body. A status of HTTP that the gateway or
+//! another server gives, such as 502, stays, and the body is a frame with the matching status of gRPC.
 //!
 //! **CORS.** OPTIONS is answered with 204, `Access-Control-Allow-Methods: POST` and
 //! `Access-Control-Allow-Headers` from `cors_allow_headers`, a preflight request (with `Origin` and
@@ -40,7 +42,9 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::grpc::{code_of_cause, code_of_status, is_call, message_text};
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Build, Flow, PluginPhase, Plugin, PluginKind, Portion, BufferedReply, ResponseStep};
+use exchange::plugin::{
+    BodyNeed, BufferedReply, Build, Flow, Plugin, PluginKind, PluginPhase, Portion, ResponseStep,
+};
 use message::{FieldId, Headers, Method};
 use serde_json::Value;
 
@@ -52,7 +56,13 @@ use crate::shared::uri::encode_path;
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "grpc-web",
     505,
-    &[PluginPhase::Preflight, PluginPhase::RequestBody, PluginPhase::Access, PluginPhase::ResponseHead, PluginPhase::ResponseBody],
+    &[
+        PluginPhase::Preflight,
+        PluginPhase::RequestBody,
+        PluginPhase::Access,
+        PluginPhase::ResponseHead,
+        PluginPhase::ResponseBody,
+    ],
     GrpcWebConfig::schema,
     build,
 )

@@ -11,34 +11,37 @@
 //! }
 //! ```
 //!
-//! **Which responses.** Those with a `Content-Type` in `types` (`"*"` for all; parameters such as `charset` do not count), of
-//! at least `min_length` bytes where the response has a `Content-Length`, to requests of at least `http_version`. Sent as
-//! they are: responses with the status 204, 205, 206 or 304, responses that have a `Content-Encoding`
-//! or `Cache-Control: no-transform`, gRPC calls, and requests that a plugin such as `batch-requests` makes. When memory is short, responses are sent as they are too.
+//! **Which responses.** Those with a `Content-Type` in `types` (`"*"` for all; parameters such as `charset`
+//! do not count), of at least `min_length` bytes where the response has a `Content-Length`, to requests of at
+//! least `http_version`. Sent as they are: responses with the status 204, 205, 206 or 304, responses that
+//! have a `Content-Encoding` or `Cache-Control: no-transform`, gRPC calls, and requests that a plugin such as
+//! `batch-requests` makes. When memory is short, responses are sent as they are too.
 //!
-//! **Which clients.** Those with `gzip` or `*` in `Accept-Encoding` and a weight (`q`) above 0, unless they list `identity`
-//! with a greater one. Where a route has `gzip`, `brotli` and `zstd`, the coding with the client's greatest weight is used; of
-//! equal ones `zstd`, then `brotli`, then `gzip`.
+//! **Which clients.** Those with `gzip` or `*` in `Accept-Encoding` and a weight (`q`) above 0, unless they
+//! list `identity` with a greater one. Where a route has `gzip`, `brotli` and `zstd`, the coding with the
+//! client's greatest weight is used; of equal ones `zstd`, then `brotli`, then `gzip`.
 //!
-//! **Fields.** The response gets `Content-Encoding: gzip`. A strong `ETag` becomes weak, one without quotes is removed,
-//! and so are `Content-Length`, `Accept-Ranges` and digests of the body. With `vary` the response says
-//! `Vary: Accept-Encoding`; set it wherever a cache stands between gateway and client, because it would give compressed
-//! bodies to every client.
+//! **Fields.** The response gets `Content-Encoding: gzip`. A strong `ETag` becomes weak, one without quotes
+//! is removed, and so are `Content-Length`, `Accept-Ranges` and digests of the body. With `vary` the response
+//! says `Vary: Accept-Encoding`; set it wherever a cache stands between gateway and client, because it would
+//! give compressed bodies to every client.
 //!
-//! **Level.** `comp_level` 1 is the fastest, 9 the smallest. Compression runs on the thread of the request: a level above
-//! 6 costs several times the time of level 1 for a few percent of size.
+//! **Level.** `comp_level` 1 is the fastest, 9 the smallest. Compression runs on the thread of the request: a
+//! level above 6 costs several times the time of level 1 for a few percent of size.
 //!
-//! **Streams.** A response without `Content-Length`, such as server-sent events, is flushed when the upstream has
-//! nothing more at hand, so that the client gets each piece at once. A response with one is compressed as a whole.
-//! `buffers` is checked and has no effect, because no more than one piece of a body is compressed before it is sent.
+//! **Streams.** A response without `Content-Length`, such as server-sent events, is flushed when the upstream
+//! has nothing more at hand, so that the client gets each piece at once. A response with one is compressed as
+//! a whole. `buffers` is checked and has no effect, because no more than one piece of a body is compressed
+//! before it is sent.
 //!
-//! **Other plugins.** The body is compressed behind all plugins that edit it. Loggers get it as it was before, because
-//! compressed bytes cannot be read or searched in a log; `$body_bytes_sent` is what was sent. `proxy-cache` stores what the
-//! upstream sent, so that an entry fits every client.
+//! **Other plugins.** The body is compressed behind all plugins that edit it. Loggers get it as it was
+//! before, because compressed bytes cannot be read or searched in a log; `$body_bytes_sent` is what was sent.
+//! `proxy-cache` stores what the upstream sent, so that an entry fits every client.
 //!
-//! **Secrets.** Do not compress responses over TLS that hold a secret (a token against CSRF, for example) beside text
-//! that another party chooses: the length of the compressed response tells whether both are alike, and many requests
-//! find the secret byte by byte (the attack BREACH). Leave their routes or media types out.
+//! **Secrets.** Do not compress responses over TLS that hold a secret (a token against CSRF, for example)
+//! beside text that another party chooses: the length of the compressed response tells whether both are
+//! alike, and many requests find the secret byte by byte (the attack BREACH). Leave their routes or media
+//! types out.
 
 use exchange::plugin::PluginKind;
 
@@ -107,7 +110,8 @@ mod tests {
         assert_eq!(accepts(&KIND, SchemaType::Plugin, &json!({"http_version": 1})), Ok(()));
     }
 
-    /// The weight that a plugin of `config` gives the response with `fields` to `request`, and the fields afterwards.
+    /// The weight that a plugin of `config` gives the response with `fields` to `request`, and the fields
+    /// afterwards.
     fn weigh(config: &Value, request: &str, status: u16, fields: &[(&str, &str)]) -> (u16, Vec<String>) {
         let mut scene = Scene::new();
         let plugin = scene.build(&KIND, config);

@@ -1,7 +1,7 @@
 //! # hmac-auth
 //!
-//! Accepts requests that are signed with a consumer's secret, and names the consumer to the upstream. The secret itself is
-//! never sent; a signature is valid for parts of one request and for a short time.
+//! Accepts requests that are signed with a consumer's secret, and names the consumer to the upstream. The
+//! secret itself is never sent; a signature is valid for parts of one request and for a short time.
 //!
 //! On a route, service, plugin config, consumer group or global rule:
 //!
@@ -31,22 +31,26 @@
 //! Authorization: Signature keyId="jacks-key",algorithm="hmac-sha256",headers="@request-target date",signature="…"
 //! ```
 //!
-//! where the signature is the base64 form of the HMAC of these lines, each with a line feed behind it: the key id; then for
-//! each name in `headers`, the method and the target as sent for `@request-target`, and `name: value` for a field. A field that
-//! the request lacks adds no line; a field that is there twice is refused.
+//! where the signature is the base64 form of the HMAC of these lines, each with a line feed behind it: the
+//! key id; then for each name in `headers`, the method and the target as sent for `@request-target`, and
+//! `name: value` for a field. A field that the request lacks adds no line; a field that is there twice is
+//! refused.
 //!
-//! `Date` has to be within `clock_skew` seconds of the gateway's clock. `headers` must name everything in `signed_headers`;
-//! with an empty list a client may leave `Date` unsigned, and a captured signature can then be used again.
+//! `Date` has to be within `clock_skew` seconds of the gateway's clock. `headers` must name everything in
+//! `signed_headers`; with an empty list a client may leave `Date` unsigned, and a captured signature can then
+//! be used again.
 //!
-//! With `validate_request_body` the request needs `Digest: SHA-256=…`, the base64 form of the hash of its body. A client that
-//! is to be held to a digest that it signed needs `digest` in `signed_headers`. The body is read after the signature proved
-//! good and compared in the access phase; a longer one than `max_req_body_size` bytes is answered with 413, and one with
-//! another digest with 401, also where there is an anonymous consumer.
+//! With `validate_request_body` the request needs `Digest: SHA-256=…`, the base64 form of the hash of its
+//! body. A client that is to be held to a digest that it signed needs `digest` in `signed_headers`. The body
+//! is read after the signature proved good and compared in the access phase; a longer one than
+//! `max_req_body_size` bytes is answered with 413, and one with another digest with 401, also where there is
+//! an anonymous consumer.
 //!
-//! A request without a good signature is answered with 401, a `WWW-Authenticate` field that names `realm`, and
-//! `{"message": "…"}`; or it passes as the consumer `anonymous_consumer`, if one is set. A request with two `Authorization`
-//! fields is always refused. `hide_credentials` removes the field before the request is forwarded. For a request that passes,
-//! the upstream receives `X-Consumer-Username`, `X-Credential-Identifier` and `X-Consumer-Custom-ID` as with `key-auth`.
+//! A request without a good signature is answered with 401, a `WWW-Authenticate` field that names `realm`,
+//! and `{"message": "…"}`; or it passes as the consumer `anonymous_consumer`, if one is set. A request with
+//! two `Authorization` fields is always refused. `hide_credentials` removes the field before the request is
+//! forwarded. For a request that passes, the upstream receives `X-Consumer-Username`,
+//! `X-Credential-Identifier` and `X-Consumer-Custom-ID` as with `key-auth`.
 
 mod digest;
 mod signature;
@@ -57,22 +61,27 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use exchange::Exchange;
 use exchange::exchange::Consumer;
 use exchange::plugin::{
-    BodyNeed, Build, PhaseDecision, Explained, Flow, PluginPhase, Plugin, PluginKind, explain_by_running,
+    BodyNeed, Build, Explained, Flow, PhaseDecision, Plugin, PluginKind, PluginPhase, explain_by_running,
 };
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::authentication::places::{self, Doubled};
-use crate::shared::authentication::{Authentication, REALM_PATTERN, AuthenticationRefusal, find_consumer};
+use crate::shared::authentication::{Authentication, AuthenticationRefusal, REALM_PATTERN, find_consumer};
 use crate::shared::config;
 use signature::{HmacAlgorithm, Parameters};
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new(NAME, 2530, &[PluginPhase::Rewrite, PluginPhase::RequestBody, PluginPhase::Access], HmacAuthConfig::schema, build)
-        .checked(|config| compile(config).map(drop))
-        .authenticates(consumer_schema, &["key_id"])
-        .documented(include_str!("hmac_auth.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    NAME,
+    2530,
+    &[PluginPhase::Rewrite, PluginPhase::RequestBody, PluginPhase::Access],
+    HmacAuthConfig::schema,
+    build,
+)
+.checked(|config| compile(config).map(drop))
+.authenticates(consumer_schema, &["key_id"])
+.documented(include_str!("hmac_auth.rs"));
 
 attributes! {
     struct HmacAuthConfig {
@@ -126,14 +135,17 @@ struct HmacAuth {
     authentication: Authentication,
 }
 
-const MISSING: AuthenticationRefusal = AuthenticationRefusal::new("client request can't be validated: missing Authorization header");
-const OTHER_SCHEME: AuthenticationRefusal =
-    AuthenticationRefusal::new("client request can't be validated: Authorization header does not start with 'Signature'");
+const MISSING: AuthenticationRefusal =
+    AuthenticationRefusal::new("client request can't be validated: missing Authorization header");
+const OTHER_SCHEME: AuthenticationRefusal = AuthenticationRefusal::new(
+    "client request can't be validated: Authorization header does not start with 'Signature'",
+);
 const INVALID: AuthenticationRefusal = AuthenticationRefusal::new("client request can't be validated");
-const DOUBLED: AuthenticationRefusal = AuthenticationRefusal::doubled("More than one Authorization header in request");
+const DOUBLED: AuthenticationRefusal =
+    AuthenticationRefusal::doubled("More than one Authorization header in request");
 
-/// The instances that verified the signature of a request and have yet to compare its body, by their addresses: a
-/// plugin that runs another one has a different number in the phase that reads the body.
+/// The instances that verified the signature of a request and have yet to compare its body, by their
+/// addresses: a plugin that runs another one has a different number in the phase that reads the body.
 #[derive(Default)]
 struct AwaitsBody(Vec<usize>);
 
@@ -211,7 +223,8 @@ impl HmacAuth {
         let field = places::field(exchange, "Authorization").map_err(|Doubled| DOUBLED)?.ok_or(MISSING)?;
         let parameters = Parameters::read(field.strip_prefix(b"Signature").ok_or(OTHER_SCHEME)?);
         self.verify(exchange, &parameters).map_err(|reason| {
-            // The client learns no more than the contract's message; the log of an operator that looks for the cause does.
+            // The client learns no more than the contract's message; the log of an operator that looks for
+            // the cause does.
             tracing::debug!(reason, "hmac-auth refuses a request");
             INVALID
         })

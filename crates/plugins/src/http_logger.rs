@@ -12,32 +12,35 @@
 //! }
 //! ```
 //!
-//! **Entries.** Without `log_format` an entry holds all parts: `request` (url, uri, method, headers, querystring,
-//! size), `response` (status, headers, size), `upstream`, `client_ip`, `consumer`, `start_time`, `latency`,
-//! `upstream_latency`, `apisix_latency` (milliseconds), `server`, `service_id` and `route_id`. It includes header
-//! fields and so credentials; use `log_format` if the log server may not see them. `log_format` chooses the fields: its
-//! values are texts, texts with variables if they begin with `$`, or objects of such, five deep; a variable that is not
-//! set leaves its field out. `route_id` and `service_id` are added. `log_format_extra` adds fields to the whole entry
-//! instead. The plugin's metadata may give both for all instances; the instance's own settings take precedence.
+//! **Entries.** Without `log_format` an entry holds all parts: `request` (url, uri, method, headers,
+//! querystring, size), `response` (status, headers, size), `upstream`, `client_ip`, `consumer`, `start_time`,
+//! `latency`, `upstream_latency`, `apisix_latency` (milliseconds), `server`, `service_id` and `route_id`. It
+//! includes header fields and so credentials; use `log_format` if the log server may not see them.
+//! `log_format` chooses the fields: its values are texts, texts with variables if they begin with `$`, or
+//! objects of such, five deep; a variable that is not set leaves its field out. `route_id` and `service_id`
+//! are added. `log_format_extra` adds fields to the whole entry instead. The plugin's metadata may give both
+//! for all instances; the instance's own settings take precedence.
 //!
-//! **Sessions.** On a stream route an entry is made when a session ends. Without `log_format` it holds `client_ip`, `client_port`,
-//! `protocol` (TCP, TLS or UDP), `tls` (`sni`, `alpn`), `bytes_received` and `bytes_sent` (from and to the client), `status`, `end` (the
-//! cause) and `reason`, `upstream` and `connect_time`, `start_time`, `latency` (milliseconds), `server`, `service_id` and `route_id`.
-//! APISIX logs nothing there without a `log_format`. Fields about bodies have no effect.
+//! **Sessions.** On a stream route an entry is made when a session ends. Without `log_format` it holds
+//! `client_ip`, `client_port`, `protocol` (TCP, TLS or UDP), `tls` (`sni`, `alpn`), `bytes_received` and
+//! `bytes_sent` (from and to the client), `status`, `end` (the cause) and `reason`, `upstream` and
+//! `connect_time`, `start_time`, `latency` (milliseconds), `server`, `service_id` and `route_id`. APISIX logs
+//! nothing there without a `log_format`. Fields about bodies have no effect.
 //!
 //! **Bodies.** `include_req_body` and `include_resp_body` add the bodies to the whole entry, their first
 //! `max_req_body_bytes` and `max_resp_body_bytes`; the bodies themselves are forwarded unchanged. With
-//! `include_req_body_expr` or `include_resp_body_expr`, [conditions](../../guide/routing.md#expressions), only where they
-//! hold. In a format they are `$request_body` and `$resp_body`.
+//! `include_req_body_expr` or `include_resp_body_expr`, [conditions](../../guide/routing.md#expressions),
+//! only where they hold. In a format they are `$request_body` and `$resp_body`.
 //!
-//! **How it is sent.** By POST, with `auth_header` in `Authorization`: with `concat_method` `json` a list of entries as
-//! `application/json`, with `new_line` an entry a line as `text/plain`; with `batch_max_size` 1 the entry alone. A
-//! status below 400 within `timeout` seconds means that the batch has arrived. [The
-//! guide](../../guide/plugins.md#calls-and-queues) says when a batch is sent, repeated and dropped; the metadata's
-//! `max_pending_entries` bounds each queue.
+//! **How it is sent.** By POST, with `auth_header` in `Authorization`: with `concat_method` `json` a list of
+//! entries as `application/json`, with `new_line` an entry a line as `text/plain`; with `batch_max_size` 1
+//! the entry alone. A status below 400 within `timeout` seconds means that the batch has arrived. [The
+//! guide](../../guide/plugins.md#calls-and-queues) says when a batch is sent, repeated and dropped; the
+//! metadata's `max_pending_entries` bounds each queue.
 //!
-//! Over `https` the log server's certificate is verified only with `ssl_verify: true` (the default is `false`, as in APISIX):
-//! it then has to be valid for the URI's host and signed by an authority that the setting `trusted_certificates` names.
+//! Over `https` the log server's certificate is verified only with `ssl_verify: true` (the default is
+//! `false`, as in APISIX): it then has to be valid for the URI's host and signed by an authority that the
+//! setting `trusted_certificates` names.
 
 mod sink;
 

@@ -1,7 +1,7 @@
 //! # ip-restriction
 //!
-//! Admits or refuses requests by the client's address: either only the listed addresses are admitted (`whitelist`), or
-//! all except the listed ones (`blacklist`).
+//! Admits or refuses requests by the client's address: either only the listed addresses are admitted
+//! (`whitelist`), or all except the listed ones (`blacklist`).
 //!
 //! ```json
 //! {
@@ -11,10 +11,10 @@
 //! }
 //! ```
 //!
-//! Exactly one of `whitelist` and `blacklist` is given. An entry is an IPv4 or IPv6 address or a network in CIDR
-//! notation; an IPv4-mapped IPv6 address counts as the IPv4 address it maps. The address that is compared is the
-//! peer's, unless the gateway trusts the peer to name the client (`real_ip_from`). `X-Forwarded-For` of an untrusted
-//! client has no effect.
+//! Exactly one of `whitelist` and `blacklist` is given. An entry is an IPv4 or IPv6 address or a network in
+//! CIDR notation; an IPv4-mapped IPv6 address counts as the IPv4 address it maps. The address that is
+//! compared is the peer's, unless the gateway trusts the peer to name the client (`real_ip_from`).
+//! `X-Forwarded-For` of an untrusted client has no effect.
 //!
 //! A refused request is answered with `response_code` and `{"message": "…"}`.
 //!
@@ -26,7 +26,9 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::stream::{StreamFlow, StreamKind, StreamPhase, StreamPlugin, StreamSession};
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, explain_by_running};
+use exchange::plugin::{
+    BufferedReply, Build, Explained, Flow, Plugin, PluginKind, PluginPhase, explain_by_running,
+};
 use router::CidrSet;
 use serde_json::Value;
 

@@ -27,12 +27,13 @@
 //! replaces the field `forward_header`. A token without `alg` or `enc`, with `zip` or `crit`, or with an
 //! encrypted key is malformed.
 //!
-//! Tokens as RFC 7516 wants them authenticate their header; tokens as APISIX documents them do not. Both are accepted.
+//! Tokens as RFC 7516 wants them authenticate their header; tokens as APISIX documents them do not. Both are
+//! accepted.
 //!
 //! A request without a token is answered with 403, or passes with `strict` off, without the field
-//! `forward_header`. A malformed token, an unknown `kid`, a wrong
-//! key, a content that is not valid in a field, and two tokens are answered with 400. The plugin names no consumer: it
-//! protects a route only together with another plugin, or if the upstream knows what to make of the content.
+//! `forward_header`. A malformed token, an unknown `kid`, a wrong key, a content that is not valid in a
+//! field, and two tokens are answered with 400. The plugin names no consumer: it protects a route only
+//! together with another plugin, or if the upstream knows what to make of the content.
 
 mod token;
 
@@ -42,7 +43,7 @@ use std::sync::Arc;
 use aws_lc_rs::aead::{AES_256_GCM, LessSafeKey, UnboundKey};
 use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD};
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{BufferedReply, Build, Flow, Plugin, PluginKind, PluginPhase};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -53,12 +54,13 @@ use crate::shared::fields::name;
 use token::EncryptedToken;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2509, &[PluginPhase::Rewrite], JweDecryptConfig::schema, build)
-    .checked(|config| compile(config).map(drop))
-    .authenticates(consumer_schema, &["key"])
-    .checked_on_consumers(check_consumer)
-    .compiling_credentials(compile_credential)
-    .documented(include_str!("jwe_decrypt.rs"));
+pub(crate) const KIND: PluginKind =
+    PluginKind::new(NAME, 2509, &[PluginPhase::Rewrite], JweDecryptConfig::schema, build)
+        .checked(|config| compile(config).map(drop))
+        .authenticates(consumer_schema, &["key"])
+        .checked_on_consumers(check_consumer)
+        .compiling_credentials(compile_credential)
+        .documented(include_str!("jwe_decrypt.rs"));
 
 attributes! {
     struct JweDecryptConfig {

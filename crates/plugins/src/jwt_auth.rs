@@ -1,6 +1,7 @@
 //! # jwt-auth
 //!
-//! Accepts requests with a JSON Web Token that a consumer's secret or key signed, and names the consumer to the upstream.
+//! Accepts requests with a JSON Web Token that a consumer's secret or key signed, and names the consumer to
+//! the upstream.
 //!
 //! On a route, service, plugin config, consumer group or global rule:
 //!
@@ -23,30 +24,32 @@
 //! }
 //! ```
 //!
-//! The token is taken from the field `header`, with or without `Bearer `, or, if the request has no such field, from the
-//! query argument `query`, or else from the cookie `cookie`. Its claim `key_claim_name` is the `key` of a consumer.
+//! The token is taken from the field `header`, with or without `Bearer `, or, if the request has no such
+//! field, from the query argument `query`, or else from the cookie `cookie`. Its claim `key_claim_name` is
+//! the `key` of a consumer.
 //!
-//! **Keys.** `HS256`, `HS384` and `HS512` need `secret`, which is base64 with `base64_secret`. `RS…`, `PS…` (RSA with 2048
-//! to 8192 bits), `ES256`, `ES384`, `ES512` and `EdDSA` (Ed25519) need `public_key`: PEM of a public key or of a
-//! certificate, or a JWK as text. A key that does not fit `algorithm` is refused when it is written. The token must name
-//! the algorithm of its consumer, so that a token without a signature, or one that takes the public key for a secret, is
-//! refused. Ed448 and shorter RSA keys are not supported.
+//! **Keys.** `HS256`, `HS384` and `HS512` need `secret`, which is base64 with `base64_secret`. `RS…`, `PS…`
+//! (RSA with 2048 to 8192 bits), `ES256`, `ES384`, `ES512` and `EdDSA` (Ed25519) need `public_key`: PEM of a
+//! public key or of a certificate, or a JWK as text. A key that does not fit `algorithm` is refused when it
+//! is written. The token must name the algorithm of its consumer, so that a token without a signature, or one
+//! that takes the public key for a secret, is refused. Ed448 and shorter RSA keys are not supported.
 //!
-//! **Claims.** `exp` and `nbf` are checked where the token has them, `lifetime_grace_period` seconds of the consumer later
-//! or earlier; those in `claims_to_verify` must be there. With `store_in_ctx` plugins that run later, and the access log, can
-//! read the claims as variables: `$jwt_claim_sub` is the claim `sub`. Numbers keep all their digits.
+//! **Claims.** `exp` and `nbf` are checked where the token has them, `lifetime_grace_period` seconds of the
+//! consumer later or earlier; those in `claims_to_verify` must be there. With `store_in_ctx` plugins that run
+//! later, and the access log, can read the claims as variables: `$jwt_claim_sub` is the claim `sub`. Numbers
+//! keep all their digits.
 //!
-//! **Answers.** A request without a good token is answered with 401, a `WWW-Authenticate` field that names `realm`, and
-//! `{"message": "…"}`; or it passes as the consumer `anonymous_consumer`, if one is set. A request with two tokens in one place
-//! is always refused. `hide_credentials` removes the token before the request is forwarded. A token may have 16 KiB and 32
-//! levels of objects and arrays.
+//! **Answers.** A request without a good token is answered with 401, a `WWW-Authenticate` field that names
+//! `realm`, and `{"message": "…"}`; or it passes as the consumer `anonymous_consumer`, if one is set. A
+//! request with two tokens in one place is always refused. `hide_credentials` removes the token before the
+//! request is forwarded. A token may have 16 KiB and 32 levels of objects and arrays.
 //!
 //! For a request that passes, the upstream receives `X-Consumer-Username`, `X-Credential-Identifier` and
 //! `X-Consumer-Custom-ID` as with `key-auth`.
 //!
-//! Each worker keeps the tokens that it has verified, up to 8 MiB of them, so that a token that comes again costs no
-//! signature. A consumer's new key makes its tokens be verified anew. Weir issues no tokens; `exp` of a consumer, the
-//! lifetime of issued tokens, has no effect.
+//! Each worker keeps the tokens that it has verified, up to 8 MiB of them, so that a token that comes again
+//! costs no signature. A consumer's new key makes its tokens be verified anew. Weir issues no tokens; `exp`
+//! of a consumer, the lifetime of issued tokens, has no effect.
 
 mod credential;
 
@@ -56,23 +59,24 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::exchange::Consumer;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, Plugin, PluginKind, PluginPhase, explain_by_running};
 use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::authentication::places::{self, Doubled};
-use crate::shared::authentication::{Authentication, REALM_PATTERN, AuthenticationRefusal, find_consumer};
+use crate::shared::authentication::{Authentication, AuthenticationRefusal, REALM_PATTERN, find_consumer};
 use crate::shared::config;
-use crate::shared::jwt::{ClaimRules, TimeClaim, JsonWebToken, TokenFault, VerifiedTokens};
+use crate::shared::jwt::{ClaimRules, JsonWebToken, TimeClaim, TokenFault, VerifiedTokens};
 use credential::Credential;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2510, &[PluginPhase::Rewrite], JwtAuthConfig::schema, build)
-    .checked(|config| compile(config).map(drop))
-    .authenticates(credential::schema, &["key"])
-    .checked_on_consumers(credential::check)
-    .compiling_credentials(credential::compile)
-    .documented(include_str!("jwt_auth.rs"));
+pub(crate) const KIND: PluginKind =
+    PluginKind::new(NAME, 2510, &[PluginPhase::Rewrite], JwtAuthConfig::schema, build)
+        .checked(|config| compile(config).map(drop))
+        .authenticates(credential::schema, &["key"])
+        .checked_on_consumers(credential::check)
+        .compiling_credentials(credential::compile)
+        .documented(include_str!("jwt_auth.rs"));
 
 attributes! {
     struct JwtAuthConfig {
@@ -220,7 +224,8 @@ impl JwtAuth {
     }
 }
 
-/// The client learns no more than the contract's message; the log of an operator that looks for the cause has the fault.
+/// The client learns no more than the contract's message; the log of an operator that looks for the cause has
+/// the fault.
 fn refused(fault: TokenFault, refusal: AuthenticationRefusal) -> AuthenticationRefusal {
     tracing::debug!(reason = fault.reason(), "jwt-auth refuses a token");
     refusal

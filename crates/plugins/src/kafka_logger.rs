@@ -11,24 +11,27 @@
 //! }
 //! ```
 //!
-//! **Messages.** A batch is one message: a list of JSON objects, with `batch_max_size` 1 the object alone. With `meta_format`
-//! `origin` an entry is the request as text instead (request line, fields, and with `include_req_body` the body).
+//! **Messages.** A batch is one message: a list of JSON objects, with `batch_max_size` 1 the object alone.
+//! With `meta_format` `origin` an entry is the request as text instead (request line, fields, and with
+//! `include_req_body` the body).
 //!
-//! **Partitions.** Messages with a `key` go to the partition with the number CRC-32(key) modulo the number of partitions;
-//! without one, partitions take turns. Leaders are asked for every `meta_refresh_interval` seconds, and at once when a broker
-//! no longer leads.
+//! **Partitions.** Messages with a `key` go to the partition with the number CRC-32(key) modulo the number of
+//! partitions; without one, partitions take turns. Leaders are asked for every `meta_refresh_interval`
+//! seconds, and at once when a broker no longer leads.
 //!
-//! **Delivery.** A message has arrived when the leader (`required_acks` 1) or all replicas in sync (-1) have it within
-//! `timeout` seconds. Messages that a broker did not take are sent again three times, 100 ms apart, then as often as `max_retry_count`
-//! says; a message of which the reply was lost may arrive twice. With `producer_type` `async` and `batch_max_size` 1,
-//! messages wait until there are `producer_batch_num` of them, or for `producer_time_linger` seconds, and go together in
-//! requests of at most `producer_batch_size` bytes; `sync` sends each message alone and at once. At most
-//! `producer_max_buffering` messages wait; further ones are dropped and counted.
+//! **Delivery.** A message has arrived when the leader (`required_acks` 1) or all replicas in sync (-1) have
+//! it within `timeout` seconds. Messages that a broker did not take are sent again three times, 100 ms apart,
+//! then as often as `max_retry_count` says; a message of which the reply was lost may arrive twice. With
+//! `producer_type` `async` and `batch_max_size` 1, messages wait until there are `producer_batch_num` of
+//! them, or for `producer_time_linger` seconds, and go together in requests of at most `producer_batch_size`
+//! bytes; `sync` sends each message alone and at once. At most `producer_max_buffering` messages wait;
+//! further ones are dropped and counted.
 //!
-//! **Connections.** Brokers are those of `brokers`, or of `broker_list` (host to port, deprecated), and those that they name;
-//! Kafka 1.0 and later, because messages are sent as record batches with a time, whatever `api_version` says. With `tls` connections are
-//! encrypted, and certificates are verified with `tls.verify`. `sasl_config` logs in, with PLAIN or SCRAM. `cluster_name` has
-//! no effect: each instance has connections of its own.
+//! **Connections.** Brokers are those of `brokers`, or of `broker_list` (host to port, deprecated), and those
+//! that they name; Kafka 1.0 and later, because messages are sent as record batches with a time, whatever
+//! `api_version` says. With `tls` connections are encrypted, and certificates are verified with `tls.verify`.
+//! `sasl_config` logs in, with PLAIN or SCRAM. `cluster_name` has no effect: each instance has connections of
+//! its own.
 //!
 //! Entries, bodies and formats are those of [`http-logger`](http-logger.md). [The
 //! guide](../../guide/plugins.md#calls-and-queues) says when a batch is sent, repeated and dropped.
@@ -37,7 +40,7 @@ mod origin;
 
 use bytes::Bytes;
 use exchange::Exchange;
-use exchange::plugin::batch::{Delivery, DeliveryFailure, BatchEntry, QueueSettings, Sink};
+use exchange::plugin::batch::{BatchEntry, Delivery, DeliveryFailure, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::{Build, PluginKind};
 use serde_json::{Map, Value, json};
@@ -158,7 +161,12 @@ impl LogPlugin for KafkaLogger {
         Ok(KafkaLogger { meta_format: config.meta_format })
     }
 
-    fn sink(&self, build: &Build<'_>, config: &KafkaLoggerConfig, settings: &QueueSettings) -> Result<Topic, String> {
+    fn sink(
+        &self,
+        build: &Build<'_>,
+        config: &KafkaLoggerConfig,
+        settings: &QueueSettings,
+    ) -> Result<Topic, String> {
         let seconds_ms = |seconds: u64| seconds.saturating_mul(1_000);
         let cluster = ClusterSettings {
             brokers: config.brokers(),

@@ -1,7 +1,7 @@
 //! # key-auth
 //!
-//! Accepts requests that present the key of a consumer, in a header field or in the query, and names the consumer to the
-//! upstream.
+//! Accepts requests that present the key of a consumer, in a header field or in the query, and names the
+//! consumer to the upstream.
 //!
 //! On a route, service, plugin config, consumer group or global rule:
 //!
@@ -27,39 +27,40 @@
 //! key. `hide_credentials` removes the field or argument that held the key before the request is forwarded;
 //! from a request that passes as `anonymous_consumer` it removes both.
 //!
-//! A request without a key, or with an unknown key, is answered with 401, a `WWW-Authenticate` field that names
-//! `realm`, and the reason as `{"message": "…"}`; or it passes as the consumer `anonymous_consumer`, if one is set,
-//! with the plugins and limits of that consumer. A request that presents two keys in one place is always refused,
-//! because two readers could each use a different key.
+//! A request without a key, or with an unknown key, is answered with 401, a `WWW-Authenticate` field that
+//! names `realm`, and the reason as `{"message": "…"}`; or it passes as the consumer `anonymous_consumer`, if
+//! one is set, with the plugins and limits of that consumer. A request that presents two keys in one place is
+//! always refused, because two readers could each use a different key.
 //!
-//! For a request that passes, the upstream receives `X-Consumer-Username`, `X-Credential-Identifier` (the credential's
-//! id, if the key belongs to a credential) and `X-Consumer-Custom-ID` (the consumer's label `custom_id`, if it has
-//! one); fields of these names that the client sent are removed.
+//! For a request that passes, the upstream receives `X-Consumer-Username`, `X-Credential-Identifier` (the
+//! credential's id, if the key belongs to a credential) and `X-Consumer-Custom-ID` (the consumer's label
+//! `custom_id`, if it has one); fields of these names that the client sent are removed.
 //!
-//! A consumer's key that is written as a reference to a secret (`$env://…`, `$secret://…`) and cannot be resolved
-//! grants no access: the text of the reference is not a key.
+//! A consumer's key that is written as a reference to a secret (`$env://…`, `$secret://…`) and cannot be
+//! resolved grants no access: the text of the reference is not a key.
 //!
-//! Keys are found by a hash over the whole key with a secret seed, so that the time of a look-up does not show how much
-//! of a guessed key is right.
+//! Keys are found by a hash over the whole key with a secret seed, so that the time of a look-up does not
+//! show how much of a guessed key is right.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::exchange::Consumer;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, Plugin, PluginKind, PluginPhase, explain_by_running};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::authentication::places::{self, Doubled};
-use crate::shared::authentication::{Authentication, REALM_PATTERN, AuthenticationRefusal, find_consumer};
+use crate::shared::authentication::{Authentication, AuthenticationRefusal, REALM_PATTERN, find_consumer};
 use crate::shared::config;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2500, &[PluginPhase::Rewrite], KeyAuthConfig::schema, build)
-    .checked(|config| compile(config).map(drop))
-    .authenticates(consumer_schema, &["key"])
-    .documented(include_str!("key_auth.rs"));
+pub(crate) const KIND: PluginKind =
+    PluginKind::new(NAME, 2500, &[PluginPhase::Rewrite], KeyAuthConfig::schema, build)
+        .checked(|config| compile(config).map(drop))
+        .authenticates(consumer_schema, &["key"])
+        .documented(include_str!("key_auth.rs"));
 
 attributes! {
     struct KeyAuthConfig {

@@ -13,24 +13,27 @@
 //! }
 //! ```
 //!
-//! **Events.** An event has the billable metric `event_code`, the time when the request began, `event_transaction_id` (events
-//! with the same one count once), `event_subscription_id` and the texts of `event_properties`. The identifiers and
-//! properties may hold variables; a property in which no variable is set stays as it was written.
+//! **Events.** An event has the billable metric `event_code`, the time when the request began,
+//! `event_transaction_id` (events with the same one count once), `event_subscription_id` and the texts of
+//! `event_properties`. The identifiers and properties may hold variables; a property in which no variable is
+//! set stays as it was written.
 //!
-//! **How it is sent.** By POST to `endpoint_uri` of the endpoints by turns, with `token` as the bearer. A status below 300
-//! within `timeout` milliseconds means that the batch has arrived. Lago takes 100 events at once, the default of
-//! `batch_max_size`. Idle connections are kept as `keepalive`, `keepalive_timeout` (milliseconds) and `keepalive_pool` say.
-//! [The guide](../../guide/logging.md) says when a batch is sent, repeated and dropped: events for bills are better repeated
-//! than lost, so set `max_retry_count`.
+//! **How it is sent.** By POST to `endpoint_uri` of the endpoints by turns, with `token` as the bearer. A
+//! status below 300 within `timeout` milliseconds means that the batch has arrived. Lago takes 100 events at
+//! once, the default of `batch_max_size`. Idle connections are kept as `keepalive`, `keepalive_timeout`
+//! (milliseconds) and `keepalive_pool` say. [The guide](../../guide/logging.md) says when a batch is sent,
+//! repeated and dropped: events for bills are better repeated than lost, so set `max_retry_count`.
 
 use exchange::Exchange;
-use exchange::plugin::batch::{Delivery, BatchEntry, QueueSettings, Sink};
+use exchange::plugin::batch::{BatchEntry, Delivery, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::{Build, PluginKind};
 use serde_json::{Map, Value, json};
 
 use crate::shared::attributes::attributes;
-use crate::shared::logger::collector::{self, Calling, LogCollector, URI_PATTERN, json_list, kept_connections};
+use crate::shared::logger::collector::{
+    self, Calling, LogCollector, URI_PATTERN, json_list, kept_connections,
+};
 use crate::shared::logger::contents::Contents;
 use crate::shared::logger::text::LogText;
 use crate::shared::logger::times::{started, unix_seconds};

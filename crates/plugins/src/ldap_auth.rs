@@ -1,7 +1,7 @@
 //! # ldap-auth
 //!
-//! Authenticates requests with a user name and a password that an LDAP server checks, and names the consumer to the
-//! upstream.
+//! Authenticates requests with a user name and a password that an LDAP server checks, and names the consumer
+//! to the upstream.
 //!
 //! On a route, service, plugin config, consumer group or global rule:
 //!
@@ -24,29 +24,31 @@
 //! }
 //! ```
 //!
-//! **Check.** The client sends name and password in `Authorization` by the scheme `Basic`. The gateway makes the
-//! distinguished name `UID=NAME,BASE_DN`, with `uid` as the attribute, and binds to the server with it and the password. If
-//! the server accepts them, the request passes as the consumer with that name as its `user_dn`. In the name the characters
-//! `,` `+` `=` `<` `>` `;` `"` `\`, `#` at the beginning and a space at either end are escaped by a backslash (RFC 4514), and
-//! `user_dn` has to be written so: the user `doe,john` is `cn=doe\,john,ou=users,dc=example,dc=org`. An empty password is
-//! refused without asking the server, because LDAP takes a bind without password for an anonymous one that succeeds. If the
-//! server refuses a name or password with white space, such as a line end, the gateway asks once more without it, because
+//! **Check.** The client sends name and password in `Authorization` by the scheme `Basic`. The gateway makes
+//! the distinguished name `UID=NAME,BASE_DN`, with `uid` as the attribute, and binds to the server with it
+//! and the password. If the server accepts them, the request passes as the consumer with that name as its
+//! `user_dn`. In the name the characters `,` `+` `=` `<` `>` `;` `"` `\`, `#` at the beginning and a space at
+//! either end are escaped by a backslash (RFC 4514), and `user_dn` has to be written so: the user `doe,john`
+//! is `cn=doe\,john,ou=users,dc=example,dc=org`. An empty password is refused without asking the server,
+//! because LDAP takes a bind without password for an anonymous one that succeeds. If the server refuses a
+//! name or password with white space, such as a line end, the gateway asks once more without it, because
 //! APISIX leaves white space out.
 //!
-//! **Server.** `ldap_uri` is `HOST`, `HOST:PORT`, or one of these behind `ldap://` or `ldaps://`; the port is 389 without
-//! one, or 636 behind `ldaps://`. `ldaps://` and `use_tls` encrypt the connection with TLS from its beginning; StartTLS is
-//! not spoken, as in APISIX. Without TLS, passwords cross the network in clear text. `tls_verify` verifies the server's
-//! certificate, which has to be valid for the host and signed by an authority that the setting `trusted_certificates` names;
-//! it is off by default, as in APISIX. Each worker keeps up to 32 connections, each for 60 s without use.
+//! **Server.** `ldap_uri` is `HOST`, `HOST:PORT`, or one of these behind `ldap://` or `ldaps://`; the port is
+//! 389 without one, or 636 behind `ldaps://`. `ldaps://` and `use_tls` encrypt the connection with TLS from
+//! its beginning; StartTLS is not spoken, as in APISIX. Without TLS, passwords cross the network in clear
+//! text. `tls_verify` verifies the server's certificate, which has to be valid for the host and signed by an
+//! authority that the setting `trusted_certificates` names; it is off by default, as in APISIX. Each worker
+//! keeps up to 32 connections, each for 60 s without use.
 //!
-//! **Refusals.** A request without good credentials is answered with 401, a `WWW-Authenticate` field that names `realm`, and
-//! the reason as `{"message": "…"}`; so is one that the server does not decide within 10 s. The error log names the server's
-//! fault at most once a second for each instance. A request with two `Authorization` fields is refused, because two readers
-//! could each use a different one.
+//! **Refusals.** A request without good credentials is answered with 401, a `WWW-Authenticate` field that
+//! names `realm`, and the reason as `{"message": "…"}`; so is one that the server does not decide within 10
+//! s. The error log names the server's fault at most once a second for each instance. A request with two
+//! `Authorization` fields is refused, because two readers could each use a different one.
 //!
 //! For a request that passes, the upstream receives `X-Consumer-Username`, `X-Credential-Identifier` and
-//! `X-Consumer-Custom-ID` as with `key-auth`. With `hide_credentials` it does not receive `Authorization`, which holds a
-//! password that is usually good elsewhere too.
+//! `X-Consumer-Custom-ID` as with `key-auth`. With `hide_credentials` it does not receive `Authorization`,
+//! which holds a password that is usually good elsewhere too.
 
 mod credentials;
 mod directory;
@@ -56,7 +58,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::exchange::Consumer;
-use exchange::plugin::{Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{BufferedReply, Build, Flow, PhaseDecision, Plugin, PluginKind, PluginPhase};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -69,10 +71,11 @@ use credentials::{Credentials, distinguished_name};
 use directory::{Directory, LdapServerAddress};
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2540, &[PluginPhase::Rewrite], LdapAuthConfig::schema, build)
-    .checked(check)
-    .authenticates(consumer_schema, &["user_dn"])
-    .documented(include_str!("ldap_auth.rs"));
+pub(crate) const KIND: PluginKind =
+    PluginKind::new(NAME, 2540, &[PluginPhase::Rewrite], LdapAuthConfig::schema, build)
+        .checked(check)
+        .authenticates(consumer_schema, &["user_dn"])
+        .documented(include_str!("ldap_auth.rs"));
 
 attributes! {
     struct LdapAuthConfig {

@@ -1,5 +1,6 @@
-//! The plugins, one file each. A file holds, in this order: its user documentation, its kind (name, priority, phases),
-//! its JSON Schema, its configuration, its compiled form, its behaviour, its tests. `ALL` is the only list of them.
+//! The plugins, one file each. A file holds, in this order: its user documentation, its kind (name, priority,
+//! phases), its JSON Schema, its configuration, its compiled form, its behaviour, its tests. `ALL` is the
+//! only list of them.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod acl;
@@ -290,7 +291,8 @@ mod tests {
         }
     }
 
-    /// Removes one letter of every attribute of every plugin; each is refused, and the message names the right one.
+    /// Removes one letter of every attribute of every plugin; each is refused, and the message names the
+    /// right one.
     #[test]
     fn misspelt_attribute_is_refused_with_nearest() {
         know(ALL);
@@ -317,7 +319,8 @@ mod tests {
         }
     }
 
-    /// An unknown field in any object of a configuration is refused by the schema, or taken out before the plugin sees it.
+    /// An unknown field in any object of a configuration is refused by the schema, or taken out before the
+    /// plugin sees it.
     #[test]
     fn accepted_unknown_fields_reach_no_plugin() {
         know(ALL);
@@ -328,7 +331,10 @@ mod tests {
                 let mut config = example.clone();
                 config.pointer_mut(&pointer).unwrap()["zz_unknown"] = serde_json::json!("x");
                 let (object, route) = if kind.serves_http {
-                    (model::ObjectKind::Route, serde_json::json!({"uri": "/", "plugins": {kind.name: config}}))
+                    (
+                        model::ObjectKind::Route,
+                        serde_json::json!({"uri": "/", "plugins": {kind.name: config}}),
+                    )
                 } else {
                     (model::ObjectKind::StreamRoute, serde_json::json!({"plugins": {kind.name: config}}))
                 };

@@ -1,7 +1,7 @@
 //! # limit-conn
 //!
-//! Limits how many requests are in progress at the same time. Requests above `conn` are delayed, and those above `conn`
-//! and `burst` together are refused. Requests are counted separately for each value of a key.
+//! Limits how many requests are in progress at the same time. Requests above `conn` are delayed, and those
+//! above `conn` and `burst` together are refused. Requests are counted separately for each value of a key.
 //!
 //! ```json
 //! {
@@ -14,31 +14,34 @@
 //! }
 //! ```
 //!
-//! **Limit.** `conn` and `burst` are numbers, or texts with variables that yield whole numbers (`"${http_x_quota}"`). A
-//! request for which they yield no number is answered 500, or passes with `allow_degradation`. A refusal has the status
-//! `rejected_code` and, with `rejected_msg`, the body `{"error_msg": "…"}`. A request counts from this plugin on until
-//! it ends, however it ends.
+//! **Limit.** `conn` and `burst` are numbers, or texts with variables that yield whole numbers
+//! (`"${http_x_quota}"`). A request for which they yield no number is answered 500, or passes with
+//! `allow_degradation`. A refusal has the status `rejected_code` and, with `rejected_msg`, the body
+//! `{"error_msg": "…"}`. A request counts from this plugin on until it ends, however it ends.
 //!
-//! **Delay.** A request that is the n-th in progress waits `default_conn_delay` seconds, times (n - 1) divided by `conn`
-//! and rounded down; at most 59 seconds. As in APISIX 3.18 the delay does not follow the latency of requests, whatever
-//! `only_use_default_delay` says.
+//! **Delay.** A request that is the n-th in progress waits `default_conn_delay` seconds, times (n - 1)
+//! divided by `conn` and rounded down; at most 59 seconds. As in APISIX 3.18 the delay does not follow the
+//! latency of requests, whatever `only_use_default_delay` says.
 //!
 //! **Key.** With `key_type` `var`, `key` is a variable's name; with `var_combination` a text with variables
 //! (`$remote_addr $http_x_id`). If the variables have no value, the client's address is the key.
 //!
-//! **Rules.** `rules` holds several limits in place of one: each has a `conn`, a `burst` and a `key` with variables, and
-//! applies only if its key has a value and its limits are numbers. A request passes if all rules allow it; if none
-//! applies, it is answered 500, or passes with `allow_degradation`.
+//! **Rules.** `rules` holds several limits in place of one: each has a `conn`, a `burst` and a `key` with
+//! variables, and applies only if its key has a value and its limits are numbers. A request passes if all
+//! rules allow it; if none applies, it is answered 500, or passes with `allow_degradation`.
 //!
-//! **Counts.** With `policy` `local` requests are counted by this process, over all its workers. The counts survive
-//! configuration changes that do not concern them. With `redis` or `redis-cluster` they are counted in Redis by all
-//! gateways with this configuration, with the fields `redis_…` that [the guide](../../guide/redis.md) explains. A request
-//! that Redis cannot count is answered 500, or passes with `allow_degradation`. The end of a request is told to Redis up to
-//! four times. One that Redis does not hear of, because it or a gateway crashed, counts for `key_ttl` seconds; one that takes longer is forgotten then.
+//! **Counts.** With `policy` `local` requests are counted by this process, over all its workers. The counts
+//! survive configuration changes that do not concern them. With `redis` or `redis-cluster` they are counted
+//! in Redis by all gateways with this configuration, with the fields `redis_…` that [the
+//! guide](../../guide/redis.md) explains. A request that Redis cannot count is answered 500, or passes with
+//! `allow_degradation`. The end of a request is told to Redis up to four times. One that Redis does not hear
+//! of, because it or a gateway crashed, counts for `key_ttl` seconds; one that takes longer is forgotten
+//! then.
 //!
-//! **On a stream route** sessions are counted in place of requests, from this plugin on until they end. A session above
-//! `conn` and `burst` together is closed before a node is chosen; `rejected_code` and `rejected_msg` have no effect. Counts
-//! are those of this process, as in APISIX: another `policy` than `local` is refused there.
+//! **On a stream route** sessions are counted in place of requests, from this plugin on until they end. A
+//! session above `conn` and `burst` together is closed before a node is chosen; `rejected_code` and
+//! `rejected_msg` have no effect. Counts are those of this process, as in APISIX: another `policy` than
+//! `local` is refused there.
 
 mod counts;
 mod on_streams;
@@ -50,7 +53,9 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::stream::{StreamKind, StreamPhase};
-use exchange::plugin::{Build, PhaseDecision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{
+    BufferedReply, Build, Explained, Flow, PhaseDecision, Plugin, PluginKind, PluginPhase,
+};
 use serde_json::Value;
 
 use crate::shared::attributes::attributes;
@@ -59,17 +64,22 @@ use crate::shared::limits::amount::{WrittenAmount, WrittenAmountOrZero};
 use crate::shared::limits::delay;
 use crate::shared::limits::failures::Failures;
 use crate::shared::limits::store::{CountKeyType, CountPolicy, counted_schema, read_counted, refusal_reply};
-use counts::{LocalCounts, InProgress};
+use counts::{InProgress, LocalCounts};
 use rule::{LimitConnRule, rules_of};
 use shared_counts::{SharedCounts, SharedPlace};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new("limit-conn", 1003, &[PluginPhase::Access, PluginPhase::Log], counted_schema::<LimitConnConfig>, build)
-        .checked(check)
-        .on_streams(StreamKind { phases: &[StreamPhase::Preread], build: on_streams::build })
-        .checked_on_streams(on_streams::check)
-        .documented(include_str!("limit_conn.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "limit-conn",
+    1003,
+    &[PluginPhase::Access, PluginPhase::Log],
+    counted_schema::<LimitConnConfig>,
+    build,
+)
+.checked(check)
+.on_streams(StreamKind { phases: &[StreamPhase::Preread], build: on_streams::build })
+.checked_on_streams(on_streams::check)
+.documented(include_str!("limit_conn.rs"));
 
 attributes! {
     struct LimitConnConfig {
@@ -107,7 +117,8 @@ attributes! {
         conn: WrittenAmount;
         /// How many requests above that are delayed instead of refused.
         burst: WrittenAmountOrZero;
-        /// The rule's key: a text with variables. Each value is counted separately; without one the rule is skipped.
+        /// The rule's key: a text with variables. Each value is counted separately; without one the rule is
+        /// skipped.
         key: String;
     }
 }
@@ -172,7 +183,8 @@ fn check(config: &Value) -> Result<(), String> {
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let (parsed, settings) = read_counted(config, |own: &LimitConnConfig| own.policy)?;
-    let failures = Arc::new(Failures::new(build, "limit-conn", parsed.allow_degradation, BufferedReply::status(500)));
+    let failures =
+        Arc::new(Failures::new(build, "limit-conn", parsed.allow_degradation, BufferedReply::status(500)));
     let store = match settings {
         Some(settings) => {
             let counts = SharedCounts::new(build, &settings, config, parsed.key_ttl, failures.clone())?;
@@ -205,7 +217,9 @@ impl LimitConn {
         for (index, rule) in self.rules.iter().enumerate() {
             key.clear();
             let (conn, all) = match self.asked(rule, exchange) {
-                LimitConnDemand::Limit { conn, all } if rule.key.write_local(index, exchange, &mut key) => (conn, all),
+                LimitConnDemand::Limit { conn, all } if rule.key.write_local(index, exchange, &mut key) => {
+                    (conn, all)
+                }
                 LimitConnDemand::Limit { .. } | LimitConnDemand::Nothing => continue,
                 LimitConnDemand::Unknown => {
                     stop = Some(LimitConnRefusal::Unknown);
@@ -237,7 +251,9 @@ impl LimitConn {
         for (index, rule) in self.rules.iter().enumerate() {
             let mut name = counts.name();
             let (conn, all) = match self.asked(rule, exchange) {
-                LimitConnDemand::Limit { conn, all } if rule.key.write_shared(index, exchange, name.key_mut()) => {
+                LimitConnDemand::Limit { conn, all }
+                    if rule.key.write_shared(index, exchange, name.key_mut()) =>
+                {
                     (conn, all)
                 }
                 LimitConnDemand::Limit { .. } | LimitConnDemand::Nothing => continue,
@@ -245,7 +261,9 @@ impl LimitConn {
             };
             applies = true;
             // Held before Redis is asked, so that it is given back even if the client leaves meanwhile.
-            exchange.state::<LimitConnState>().push(LimitConnPermit::Redis(counts.hold(&worker, name.clone())));
+            exchange
+                .state::<LimitConnState>()
+                .push(LimitConnPermit::Redis(counts.hold(&worker, name.clone())));
             match counts.enter(&worker, &name, all).await {
                 Ok(Some(number)) => delay_ms = delay_ms.saturating_add(self.delay_ms(number, conn)),
                 Ok(None) => {
@@ -308,7 +326,9 @@ impl Plugin for LimitConn {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         let counts = match &self.store {
             LimitConnStore::Local(counts) => counts,
-            LimitConnStore::Redis(counts) => return Flow::Wait(Box::pin(self.enter_shared(counts, exchange))),
+            LimitConnStore::Redis(counts) => {
+                return Flow::Wait(Box::pin(self.enter_shared(counts, exchange)));
+            }
         };
         match self.enter(counts, exchange) {
             Ok(delay_ms) => delay::continue_after(delay_ms),
@@ -337,7 +357,9 @@ impl Plugin for LimitConn {
                     told.push(format!("{conn} requests at once, and {} more that are delayed", all - conn));
                 }
                 LimitConnDemand::Nothing => {}
-                LimitConnDemand::Unknown => return Explained::unknown("the limit has no number for this request"),
+                LimitConnDemand::Unknown => {
+                    return Explained::unknown("the limit has no number for this request");
+                }
             }
         }
         Explained::counts(told.join("; "))

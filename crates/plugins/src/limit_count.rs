@@ -1,8 +1,9 @@
 //! # limit-count
 //!
-//! Allows a number of requests in a window of time, and refuses the rest until the window has passed. Requests are
-//! counted separately for each value of a key, which is the client's address by default. The counters are shared by all
-//! workers of the process and survive configuration changes that do not concern them.
+//! Allows a number of requests in a window of time, and refuses the rest until the window has passed.
+//! Requests are counted separately for each value of a key, which is the client's address by default. The
+//! counters are shared by all workers of the process and survive configuration changes that do not concern
+//! them.
 //!
 //! ```json
 //! {
@@ -16,35 +17,36 @@
 //! ```
 //!
 //! **Key.** With `key_type` `var`, `key` is a variable's name; with `var_combination` a text with variables
-//! (`$remote_addr $http_x_id`); with `constant` all requests are counted together. If the variables have no value, the
-//! client's address is the key.
+//! (`$remote_addr $http_x_id`); with `constant` all requests are counted together. If the variables have no
+//! value, the client's address is the key.
 //!
-//! **Limit.** `count` and `time_window` (seconds) are numbers, or texts with variables that yield whole numbers
-//! (`"${http_x_quota}"`). A request for which they yield no number is answered 500, or passes with `allow_degradation`.
-//! `rules` holds several limits in place of one: each has a `count`, a `time_window` and a `key` with variables, and
-//! applies only if its key has a value. A request passes if all rules allow it.
+//! **Limit.** `count` and `time_window` (seconds) are numbers, or texts with variables that yield whole
+//! numbers (`"${http_x_quota}"`). A request for which they yield no number is answered 500, or passes with
+//! `allow_degradation`. `rules` holds several limits in place of one: each has a `count`, a `time_window` and
+//! a `key` with variables, and applies only if its key has a value. A request passes if all rules allow it.
 //!
-//! **Windows.** A `fixed` window begins with the first request after the last one ended. A `sliding` one allows no
-//! burst at the border of two windows.
+//! **Windows.** A `fixed` window begins with the first request after the last one ended. A `sliding` one
+//! allows no burst at the border of two windows.
 //!
-//! **Response fields.** `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (whole seconds until
-//! requests are allowed again) are set on every response unless `show_limit_quota_header` is false. With `rules` their
-//! names are `X-1-RateLimit-Limit` and so on, with the rule's number or its `header_prefix`. The plugin's metadata
-//! renames them: `limit_header`, `remaining_header`, `reset_header`. A refusal has the status `rejected_code` and, with
-//! `rejected_msg`, the body `{"error_msg": "…"}`.
+//! **Response fields.** `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (whole seconds
+//! until requests are allowed again) are set on every response unless `show_limit_quota_header` is false.
+//! With `rules` their names are `X-1-RateLimit-Limit` and so on, with the rule's number or its
+//! `header_prefix`. The plugin's metadata renames them: `limit_header`, `remaining_header`, `reset_header`. A
+//! refusal has the status `rejected_code` and, with `rejected_msg`, the body `{"error_msg": "…"}`.
 //!
-//! **Groups.** Routes that name the same `group` share their counters; their configurations must be the same. To change
-//! the configuration of a group, give it a new name.
+//! **Groups.** Routes that name the same `group` share their counters; their configurations must be the same.
+//! To change the configuration of a group, give it a new name.
 //!
-//! **Counters.** With `policy` `local` they are kept by this process, for at most 1,048,576 keys. With `redis`,
-//! `redis-cluster` or `redis-sentinel` they are kept in Redis and shared by all gateways with this configuration, with the
-//! fields `redis_…` and `sentinel_…` that [the guide](../../guide/redis.md) explains. A request that Redis cannot count is
-//! answered 500, or passes with `allow_degradation`.
+//! **Counters.** With `policy` `local` they are kept by this process, for at most 1,048,576 keys. With
+//! `redis`, `redis-cluster` or `redis-sentinel` they are kept in Redis and shared by all gateways with this
+//! configuration, with the fields `redis_…` and `sentinel_…` that [the guide](../../guide/redis.md) explains.
+//! A request that Redis cannot count is answered 500, or passes with `allow_degradation`.
 //!
-//! **Delayed synchronisation.** With a `sync_interval` of at least 0.1 seconds no request waits for Redis: each gateway
-//! counts in its memory and adds what it let through to the count in Redis, for a new key or window at once and then
-//! every interval. All gateways together may exceed a limit by what they let through in one interval. While Redis fails,
-//! each gateway counts alone. A window that is not longer than the interval is counted in Redis directly.
+//! **Delayed synchronisation.** With a `sync_interval` of at least 0.1 seconds no request waits for Redis:
+//! each gateway counts in its memory and adds what it let through to the count in Redis, for a new key or
+//! window at once and then every interval. All gateways together may exceed a limit by what they let through
+//! in one interval. While Redis fails, each gateway counts alone. A window that is not longer than the
+//! interval is counted in Redis directly.
 
 mod by_cost;
 mod delayed;
@@ -56,7 +58,9 @@ mod window;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, PhaseDecision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, ResponseStep};
+use exchange::plugin::{
+    BufferedReply, Build, Explained, Flow, PhaseDecision, Plugin, PluginKind, PluginPhase, ResponseStep,
+};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, AttributeFields, attributes, words};
@@ -98,7 +102,8 @@ attributes! {
         rules: Option<Vec<LimitCountRuleConfig>>;
         /// Routes with the same group share their counters.
         group: Option<String>;
-        /// The key: a variable's name, a text with variables, or a constant. Each of its values is counted separately.
+        /// The key: a variable's name, a text with variables, or a constant. Each of its values is counted
+        /// separately.
         key: String = "remote_addr".into();
         /// How the key is to be read.
         key_type: LimitCountKeyType = LimitCountKeyType::Var;
@@ -124,7 +129,8 @@ attributes! {
         count: WrittenAmount;
         /// The length of this rule's window in seconds.
         time_window: WrittenAmount;
-        /// The rule's key: a text with variables. Each value is counted separately; without one the rule is skipped.
+        /// The rule's key: a text with variables. Each value is counted separately; without one the rule is
+        /// skipped.
         key: String;
         /// The rule's name in its response fields, as 1 in X-1-RateLimit-Limit; the rule's number by default.
         header_prefix: Option<String>;
@@ -260,7 +266,9 @@ fn compile(plugin: &'static str, build: &Build<'_>, config: &Value) -> Result<Li
     let failures = Arc::new(Failures::new(build, plugin, parsed.allow_degradation, reply));
     let store = || store(plugin, build, config, &parsed, settings.as_ref(), &failures);
     let group = match &parsed.group {
-        Some(name) => Some(LimitCountGroup::join(build.states, plugin, name, &config::identity(config), store)?),
+        Some(name) => {
+            Some(LimitCountGroup::join(build.states, plugin, name, &config::identity(config), store)?)
+        }
         None => None,
     };
     Ok(LimitCount {
@@ -330,7 +338,8 @@ impl LimitCount {
         Some(Quota { limit, window_ms: seconds.saturating_mul(1_000), window_type: self.window_type, cost })
     }
 
-    /// Counts the request, which takes `cost` of the limit, under the rules, as long as nothing has to be waited for.
+    /// Counts the request, which takes `cost` of the limit, under the rules, as long as nothing has to be
+    /// waited for.
     fn all<'a>(&'a self, exchange: &'a mut Exchange, cost: u64) -> Flow<'a> {
         let mut applied = false;
         for (index, rule) in self.rules.iter().enumerate() {
@@ -346,14 +355,23 @@ impl LimitCount {
                     }
                 }
                 LimitCountOutcome::Unknown => return flow(self.failures.without_number()),
-                LimitCountOutcome::Waits => return Flow::Wait(Box::pin(self.rest(exchange, index, applied, cost))),
+                LimitCountOutcome::Waits => {
+                    return Flow::Wait(Box::pin(self.rest(exchange, index, applied, cost)));
+                }
             }
         }
         if applied { Flow::Continue } else { flow(self.failures.without_number()) }
     }
 
     /// Counts the request under one rule, unless it has to wait for that.
-    fn count(&self, index: usize, rule: &LimitCountRule, key: &mut Vec<u8>, exchange: &Exchange, cost: u64) -> LimitCountOutcome {
+    fn count(
+        &self,
+        index: usize,
+        rule: &LimitCountRule,
+        key: &mut Vec<u8>,
+        exchange: &Exchange,
+        cost: u64,
+    ) -> LimitCountOutcome {
         let worker = exchange.local();
         let applies = match &self.store {
             LimitCountStore::Redis(_) => return LimitCountOutcome::Waits,
@@ -369,14 +387,22 @@ impl LimitCount {
         let Some(quota) = self.quota(rule, exchange, cost) else { return LimitCountOutcome::Unknown };
         let taken = match &self.store {
             LimitCountStore::Local(counters) => counters.take(key, quota, worker.now_ms()),
-            LimitCountStore::Delayed(delayed) if delayed.takes(quota.window_ms) => delayed.take(worker, key, quota),
+            LimitCountStore::Delayed(delayed) if delayed.takes(quota.window_ms) => {
+                delayed.take(worker, key, quota)
+            }
             LimitCountStore::Delayed(_) | LimitCountStore::Redis(_) => return LimitCountOutcome::Waits,
         };
         LimitCountOutcome::Taken(quota.limit, taken)
     }
 
     /// Counts the request under the rules from number `first` on, in Redis.
-    async fn rest(&self, exchange: &mut Exchange, first: usize, mut applied: bool, cost: u64) -> PhaseDecision {
+    async fn rest(
+        &self,
+        exchange: &mut Exchange,
+        first: usize,
+        mut applied: bool,
+        cost: u64,
+    ) -> PhaseDecision {
         let worker = exchange.local().clone();
         for (index, rule) in self.rules.iter().enumerate().skip(first) {
             let windows = match &self.store {
@@ -500,8 +526,8 @@ impl LimitCount {
             // Rounded up, so that a client that waits that long passes.
             let numbers = [shown.limit, shown.taken.remaining, shown.taken.reset_ms.div_ceil(1_000)];
             for (name, value) in self.rules[shown.rule].names.iter().zip(numbers) {
-                // A field of digits under a checked name fails only if the response is full; then the field is left
-                // out.
+                // A field of digits under a checked name fails only if the response is full; then the field
+                // is left out.
                 let _ = exchange.response.headers.set(name, number.format(value).as_bytes());
             }
         }

@@ -1,7 +1,8 @@
 //! # limit-req
 //!
-//! Limits the rate of requests with a leaky bucket: requests that come faster than `rate` are delayed to that rate, and
-//! refused when more than `burst` of them are ahead. Requests are counted separately for each value of a key.
+//! Limits the rate of requests with a leaky bucket: requests that come faster than `rate` are delayed to that
+//! rate, and refused when more than `burst` of them are ahead. Requests are counted separately for each value
+//! of a key.
 //!
 //! ```json
 //! {
@@ -14,20 +15,20 @@
 //! }
 //! ```
 //!
-//! **Rate.** `rate` is in requests per second and may be a fraction. A request that comes while the bucket is above its
-//! rate waits until its turn; with `nodelay` it passes at once, as long as it is within `burst`. A request beyond `burst`
-//! is refused with `rejected_code` and, with `rejected_msg`, the body `{"error_msg": "…"}`. The first request of a key is
-//! never refused. A request waits for at most 59 seconds: without `nodelay` a burst that would need a longer wait is
-//! refused as if `burst` were smaller.
+//! **Rate.** `rate` is in requests per second and may be a fraction. A request that comes while the bucket is
+//! above its rate waits until its turn; with `nodelay` it passes at once, as long as it is within `burst`. A
+//! request beyond `burst` is refused with `rejected_code` and, with `rejected_msg`, the body
+//! `{"error_msg": "…"}`. The first request of a key is never refused. A request waits for at most 59 seconds:
+//! without `nodelay` a burst that would need a longer wait is refused as if `burst` were smaller.
 //!
 //! **Key.** With `key_type` `var`, `key` is a variable's name; with `var_combination` a text with variables
 //! (`$remote_addr $http_x_id`). If the variables have no value, the client's address is the key.
 //!
-//! **Buckets.** With `policy` `local` they are kept by this process, shared by all its workers, and survive configuration
-//! changes that do not concern them. At most 1,048,576 keys are kept; beyond that the fullest stay. With `redis` or
-//! `redis-cluster` they are kept in Redis and shared by all gateways with this configuration, with the fields
-//! `redis_…` that [the guide](../../guide/redis.md) explains. A request that Redis cannot count is answered 500, or passes
-//! with `allow_degradation`.
+//! **Buckets.** With `policy` `local` they are kept by this process, shared by all its workers, and survive
+//! configuration changes that do not concern them. At most 1,048,576 keys are kept; beyond that the fullest
+//! stay. With `redis` or `redis-cluster` they are kept in Redis and shared by all gateways with this
+//! configuration, with the fields `redis_…` that [the guide](../../guide/redis.md) explains. A request that
+//! Redis cannot count is answered 500, or passes with `allow_degradation`.
 
 mod bucket;
 mod shared_bucket;
@@ -35,7 +36,9 @@ mod shared_bucket;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, PhaseDecision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{
+    BufferedReply, Build, Explained, Flow, PhaseDecision, Plugin, PluginKind, PluginPhase,
+};
 use serde_json::Value;
 
 use crate::shared::attributes::attributes;
@@ -105,7 +108,9 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         Some(settings) => LimitReqStore::Redis(SharedBuckets::new(build, &settings, config, bucket)?),
         None => {
             let identity = config::identity(config);
-            LimitReqStore::Local(build.states.keep(&format!("limit-req/{}/{identity}", build.owner), Buckets::new))
+            LimitReqStore::Local(
+                build.states.keep(&format!("limit-req/{}/{identity}", build.owner), Buckets::new),
+            )
         }
     };
     Ok(Arc::new(LimitReq {
@@ -151,7 +156,9 @@ impl Plugin for LimitReq {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         let buckets = match &self.store {
             LimitReqStore::Local(buckets) => buckets,
-            LimitReqStore::Redis(buckets) => return Flow::Wait(Box::pin(self.pour_shared(buckets, exchange))),
+            LimitReqStore::Redis(buckets) => {
+                return Flow::Wait(Box::pin(self.pour_shared(buckets, exchange)));
+            }
         };
         match self.pour(buckets, exchange) {
             Pour::Overflows => Flow::reply(self.rejected.clone()),

@@ -1,14 +1,16 @@
 //! # log-rotate
 //!
-//! Rotates the access log and the error log of the gateway: renames them by the time, opens new ones, and removes the oldest.
+//! Rotates the access log and the error log of the gateway: renames them by the time, opens new ones, and
+//! removes the oldest.
 //!
 //! ```json
 //! {}
 //! ```
 //!
-//! It is switched on by the setting [`log_rotate`](../settings.md#log_rotate), or by its name in the list `plugins` of an APISIX
-//! `config.yaml`, and works for the whole process: an object that has the plugin is accepted, as in APISIX, and changes
-//! nothing. `plugin_attr.log-rotate` of the `config.yaml` becomes these settings:
+//! It is switched on by the setting [`log_rotate`](../settings.md#log_rotate), or by its name in the list
+//! `plugins` of an APISIX `config.yaml`, and works for the whole process: an object that has the plugin is
+//! accepted, as in APISIX, and changes nothing. `plugin_attr.log-rotate` of the `config.yaml` becomes these
+//! settings:
 //!
 //! | `plugin_attr.log-rotate` | setting | default | meaning |
 //! |---|---|---|---|
@@ -18,11 +20,11 @@
 //! | `enable_compression` | [`log_rotate_compression`](../settings.md#log_rotate_compression) | false | packs rotated files with `tar` |
 //! | `timeout` | [`log_rotate_timeout`](../settings.md#log_rotate_timeout) | 10000 | milliseconds a compression may take |
 //!
-//! A rotated file is named by its time in UTC: `2026-11-25_20-15-00__access.log`, compressed with `.tar.gz` behind it. It is
-//! compressed a second after it was renamed, because another process may still write to it during an upgrade; not before the
-//! new log is open; and not if the process ends in this second. Only logs
-//! that are files are rotated; those of `file-logger` are not. The signal USR1 with logrotate does the same from
-//! outside ([operations](../../guide/operations.md)).
+//! A rotated file is named by its time in UTC: `2026-11-25_20-15-00__access.log`, compressed with `.tar.gz`
+//! behind it. It is compressed a second after it was renamed, because another process may still write to it
+//! during an upgrade; not before the new log is open; and not if the process ends in this second. Only logs
+//! that are files are rotated; those of `file-logger` are not. The signal USR1 with logrotate does the same
+//! from outside ([operations](../../guide/operations.md)).
 
 use std::sync::Arc;
 

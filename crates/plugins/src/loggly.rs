@@ -1,6 +1,7 @@
 //! # loggly
 //!
-//! Reports every request to SolarWinds Loggly, in batches, as syslog over UDP or over HTTP. No request waits for it.
+//! Reports every request to SolarWinds Loggly, in batches, as syslog over UDP or over HTTP. No request waits
+//! for it.
 //!
 //! ```json
 //! {
@@ -13,17 +14,17 @@
 //!
 //! **Entries and bodies** are those of [http-logger](http-logger.md).
 //!
-//! **The server** stands in the metadata: `host` (`logs-01.loggly.com`), `port` (514), `protocol` (`syslog`, `http` or `https`)
-//! and `timeout` (milliseconds).
+//! **The server** stands in the metadata: `host` (`logs-01.loggly.com`), `port` (514), `protocol` (`syslog`,
+//! `http` or `https`) and `timeout` (milliseconds).
 //!
-//! **As syslog**, each entry is a datagram in the form of RFC 5424 with the token and the `tags`. Its severity is `severity`,
-//! or that of the response status in `severity_map`. A datagram that was sent counts as arrived; an entry that is longer than a
-//! datagram (65,507 bytes) is dropped and counted as failed.
+//! **As syslog**, each entry is a datagram in the form of RFC 5424 with the token and the `tags`. Its
+//! severity is `severity`, or that of the response status in `severity_map`. A datagram that was sent counts
+//! as arrived; an entry that is longer than a datagram (65,507 bytes) is dropped and counted as failed.
 //!
-//! **Over HTTP**, a batch is a POST to the bulk endpoint of `host`, which may have a path, with an entry a line and the `tags`
-//! in `X-LOGGLY-TAG`. Status 200 means that the batch has arrived. Over `https` the certificate is verified unless
-//! `ssl_verify` is `false`. [The guide](../../guide/logging.md) says when a batch is sent, repeated and
-//! dropped.
+//! **Over HTTP**, a batch is a POST to the bulk endpoint of `host`, which may have a path, with an entry a
+//! line and the `tags` in `X-LOGGLY-TAG`. Status 200 means that the batch has arrived. Over `https` the
+//! certificate is verified unless `ssl_verify` is `false`. [The guide](../../guide/logging.md) says when a
+//! batch is sent, repeated and dropped.
 
 mod sink;
 mod syslog;
@@ -38,7 +39,7 @@ use crate::shared::config::fields_of;
 use crate::shared::logger::contents::Contents;
 use crate::shared::logger::{self, LogPlugin};
 use sink::Loggly;
-use syslog::{SEVERITIES, LogglySyslogFormat, level};
+use syslog::{LogglySyslogFormat, SEVERITIES, level};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
@@ -117,8 +118,9 @@ impl LogPlugin for LogglyLogger {
             let status = status.parse().map_err(|_| format!("severity_map: {status} is no status"))?;
             by_status.push((status, level(severity.as_str().unwrap_or_default())));
         }
-        let syslog = is_syslog
-            .then(|| LogglySyslogFormat::new(&config.customer_token, &config.tags, level(&config.severity), by_status));
+        let syslog = is_syslog.then(|| {
+            LogglySyslogFormat::new(&config.customer_token, &config.tags, level(&config.severity), by_status)
+        });
         Ok(LogglyLogger { metadata, syslog })
     }
 

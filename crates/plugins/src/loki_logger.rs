@@ -10,20 +10,21 @@
 //! }
 //! ```
 //!
-//! **Entries and bodies** are those of [http-logger](http-logger.md). A log line is the entry as JSON; its time is when the
-//! request began.
+//! **Entries and bodies** are those of [http-logger](http-logger.md). A log line is the entry as JSON; its
+//! time is when the request began.
 //!
-//! **Streams.** `log_labels` are the labels of the stream of a line. Their values may hold variables; a value in which no
-//! variable is set stays as it was written. Lines of a batch with equal labels are sent as one stream. Labels with many
-//! values (addresses, identifiers) cost Loki much memory: put those into the line.
+//! **Streams.** `log_labels` are the labels of the stream of a line. Their values may hold variables; a value
+//! in which no variable is set stays as it was written. Lines of a batch with equal labels are sent as one
+//! stream. Labels with many values (addresses, identifiers) cost Loki much memory: put those into the line.
 //!
-//! **How it is sent.** By POST to `endpoint_uri` of the endpoints by turns, with `tenant_id` in `X-Scope-OrgID`. `headers` are
-//! sent as well; `X-Scope-OrgID` and `Content-Type` among them are ignored. A status below 300 within `timeout`
-//! milliseconds means that the batch has arrived. [The guide](../../guide/logging.md) says when a batch is sent, repeated and
-//! dropped.
+//! **How it is sent.** By POST to `endpoint_uri` of the endpoints by turns, with `tenant_id` in
+//! `X-Scope-OrgID`. `headers` are sent as well; `X-Scope-OrgID` and `Content-Type` among them are ignored. A
+//! status below 300 within `timeout` milliseconds means that the batch has arrived. [The
+//! guide](../../guide/logging.md) says when a batch is sent, repeated and dropped.
 //!
-//! Idle connections are kept as `keepalive`, `keepalive_timeout` (milliseconds) and `keepalive_pool` say. Over `https` the
-//! certificate is verified only with `ssl_verify: true` (the default is `false`, as in APISIX).
+//! Idle connections are kept as `keepalive`, `keepalive_timeout` (milliseconds) and `keepalive_pool` say.
+//! Over `https` the certificate is verified only with `ssl_verify: true` (the default is `false`, as in
+//! APISIX).
 
 mod sink;
 

@@ -15,11 +15,11 @@
 //! }
 //! ```
 //!
-//! `response_example` is the body, with variables (`hello $remote_addr`). Without it `response_schema` is the JSON
-//! Schema of an object from which a body is generated: values of the types `string`, `number`, `integer`, `boolean`,
-//! `array` (one to three items) and `object`; an `example` of the right type is used as it is. The body is XML for the
-//! content types `application/xml` and `text/xml`, and JSON for `application/json` and `text/plain`; `text/html` needs
-//! an example.
+//! `response_example` is the body, with variables (`hello $remote_addr`). Without it `response_schema` is the
+//! JSON Schema of an object from which a body is generated: values of the types `string`, `number`,
+//! `integer`, `boolean`, `array` (one to three items) and `object`; an `example` of the right type is used as
+//! it is. The body is XML for the content types `application/xml` and `text/xml`, and JSON for
+//! `application/json` and `text/plain`; `text/html` needs an example.
 //!
 //! `response_status` and `response_headers` set the rest of the response; the fields replace those of the
 //! plugin, and their values may hold variables (`"X-Route": "$route_id"`), and `delay` delays it by a number
@@ -30,7 +30,9 @@ mod generate;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, PhaseDecision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{
+    BufferedReply, Build, Explained, Flow, PhaseDecision, Plugin, PluginKind, PluginPhase,
+};
 use net::env;
 use router::vars::Template;
 use serde_json::{Map, Value};

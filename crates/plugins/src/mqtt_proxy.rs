@@ -10,17 +10,18 @@
 //! }
 //! ```
 //!
-//! The level is 3 for MQTT 3.1 (of which the name is `MQIsdp`), 4 for 3.1.1, and 5 for 5. A connection that begins with another packet,
-//! with a malformed CONNECT, or with another name or level, is closed before a node is chosen, and the log has the reason. The
-//! CONNECT is passed on as it came.
+//! The level is 3 for MQTT 3.1 (of which the name is `MQIsdp`), 4 for 3.1.1, and 5 for 5. A connection that
+//! begins with another packet, with a malformed CONNECT, or with another name or level, is closed before a
+//! node is chosen, and the log has the reason. The CONNECT is passed on as it came.
 //!
-//! **Client id.** The variable `mqtt_client_id` is the client id of the CONNECT. An upstream with `type: chash` and
-//! `key: mqtt_client_id` sends a client to the same broker whenever it connects; a client without an id, for which the
-//! broker makes one, is divided by its address. Conditions of [`traffic-split`](traffic-split.md), which runs later, formats of loggers and
-//! the access log may name it too.
+//! **Client id.** The variable `mqtt_client_id` is the client id of the CONNECT. An upstream with
+//! `type: chash` and `key: mqtt_client_id` sends a client to the same broker whenever it connects; a client
+//! without an id, for which the broker makes one, is divided by its address. Conditions of
+//! [`traffic-split`](traffic-split.md), which runs later, formats of loggers and the access log may name it
+//! too.
 //!
-//! The part of the CONNECT up to the end of the client id may have 32 KiB; a will and credentials behind it are not
-//! waited for. Clients over TLS are served where the listener has `tls`.
+//! The part of the CONNECT up to the end of the client id may have 32 KiB; a will and credentials behind it
+//! are not waited for. Clients over TLS are served where the listener has `tls`.
 
 use std::sync::Arc;
 
@@ -129,7 +130,8 @@ mod tests {
         [&[0x10, u8::try_from(content.len()).unwrap()][..], &content].concat()
     }
 
-    /// Runs the plugin over the bytes, one more in each call: the outcome, the client id, and the reason of a refusal.
+    /// Runs the plugin over the bytes, one more in each call: the outcome, the client id, and the reason of a
+    /// refusal.
     fn run(config: Value, bytes: &[u8]) -> (Preread, Option<String>, String) {
         let route = stream_route(&[&KIND], &json!({"mqtt-proxy": config}));
         let local = "127.0.0.1:9100".parse().unwrap();

@@ -1,6 +1,7 @@
 //! # multi-auth
 //!
-//! Tries several methods of authentication in turn; the first one that accepts the request names the consumer.
+//! Tries several methods of authentication in turn; the first one that accepts the request names the
+//! consumer.
 //!
 //! ```json
 //! {
@@ -12,14 +13,14 @@
 //! }
 //! ```
 //!
-//! Each entry names an authentication plugin and its configuration on a route, as the reference describes it there. Consumers
-//! and credentials are written with these plugins, not with `multi-auth`. A plugin of `auth_plugins` may have `_meta`: a
-//! disabled one, and one with a `filter` that does not hold, is left out.
+//! Each entry names an authentication plugin and its configuration on a route, as the reference describes it
+//! there. Consumers and credentials are written with these plugins, not with `multi-auth`. A plugin of
+//! `auth_plugins` may have `_meta`: a disabled one, and one with a `filter` that does not hold, is left out.
 //!
-//! If no method accepts the request, it is answered with 401 and `{"message":"Authorization Failed"}`, with the
-//! `WWW-Authenticate` fields of all methods. A method with an `anonymous_consumer` accepts every request, so it belongs at
-//! the end. A method that does not accept a request leaves it was. `jwe-decrypt` with `strict` off accepts requests
-//! without a token, as in APISIX.
+//! If no method accepts the request, it is answered with 401 and `{"message":"Authorization Failed"}`, with
+//! the `WWW-Authenticate` fields of all methods. A method with an `anonymous_consumer` accepts every request,
+//! so it belongs at the end. A method that does not accept a request leaves it was. `jwe-decrypt` with
+//! `strict` off accepts requests without a token, as in APISIX.
 //!
 //! A request with two credentials in one place, such as two fields `apikey`, is refused by the first method
 //! that looks there, and no further method is tried.
@@ -28,7 +29,9 @@ use std::sync::{Arc, LazyLock};
 
 use exchange::Exchange;
 use exchange::plugin::chain::PluginInstance;
-use exchange::plugin::{BodyNeed, Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{
+    BodyNeed, BufferedReply, Build, Flow, PhaseDecision, Plugin, PluginKind, PluginPhase,
+};
 use model::catalog::{PluginCatalog, SchemaType};
 use model::check::UnknownFields;
 use serde_json::{Map, Value};
@@ -37,15 +40,21 @@ use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new(NAME, 2600, &[PluginPhase::Rewrite, PluginPhase::RequestBody, PluginPhase::Access], MultiAuthConfig::schema, build)
-        .checked(check)
-        .authenticates_without_consumers()
-        .documented(include_str!("multi_auth.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    NAME,
+    2600,
+    &[PluginPhase::Rewrite, PluginPhase::RequestBody, PluginPhase::Access],
+    MultiAuthConfig::schema,
+    build,
+)
+.checked(check)
+.authenticates_without_consumers()
+.documented(include_str!("multi_auth.rs"));
 
 attributes! {
     struct MultiAuthConfig {
-        /// The methods in the order they are tried: an object with the name of a plugin and its configuration.
+        /// The methods in the order they are tried: an object with the name of a plugin and its
+        /// configuration.
         auth_plugins: Vec<Map<String, Value>>, {"minItems": 2, "maxItems": METHODS_MAX};
     }
     {"title": "Let in requests that one of several methods accepts"}

@@ -1,13 +1,14 @@
 //! # node-status
 //!
-//! Shows how many client connections and requests this instance has, at `GET /apisix/status` of a route with `public-api`.
+//! Shows how many client connections and requests this instance has, at `GET /apisix/status` of a route with
+//! `public-api`.
 //!
 //! ```json
 //! {}
 //! ```
 //!
-//! The plugin need not be in any object: a route with [`public-api`](public-api.md) and the URI `/apisix/status` serves the
-//! endpoint, which answers
+//! The plugin need not be in any object: a route with [`public-api`](public-api.md) and the URI
+//! `/apisix/status` serves the endpoint, which answers
 //!
 //! ```json
 //! {"id":"0f8fad5b-d9cb-469f-a165-70867728950e","status":{"active":"1","accepted":"22","handled":"22","total":"23","reading":"0","writing":"1","waiting":"0"}}
@@ -23,16 +24,16 @@
 //! | `writing` | open connections that do anything else |
 //! | `waiting` | open connections that wait for a request |
 //!
-//! The numbers are texts, as in APISIX. They are those of all workers, and of connections of every version of HTTP; the
-//! metrics `apisix_nginx_http_current_connections` and `apisix_http_requests_total` are the same numbers. `id` is the setting
-//! `instance_id`, or a random one that is kept in the data folder. Without `key-auth` or `ip-restriction` on the route, every
-//! client may read it.
+//! The numbers are texts, as in APISIX. They are those of all workers, and of connections of every version of
+//! HTTP; the metrics `apisix_nginx_http_current_connections` and `apisix_http_requests_total` are the same
+//! numbers. `id` is the setting `instance_id`, or a random one that is kept in the data folder. Without
+//! `key-auth` or `ip-restriction` on the route, every client may read it.
 
 use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::process::ProcessFacts;
-use exchange::plugin::{Build, Flow, Plugin, PluginApi, PluginKind, BufferedReply};
+use exchange::plugin::{BufferedReply, Build, Flow, Plugin, PluginApi, PluginKind};
 use message::Method;
 use model::instance::ConnectionCounts;
 use serde_json::{Value, json};

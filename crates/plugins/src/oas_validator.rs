@@ -1,7 +1,7 @@
 //! # oas-validator
 //!
-//! Checks requests against an OpenAPI document: the path and the method, parameters in path, query, fields and cookies, and
-//! the body. A request that does not fit is refused before it reaches the upstream.
+//! Checks requests against an OpenAPI document: the path and the method, parameters in path, query, fields
+//! and cookies, and the body. A request that does not fit is refused before it reaches the upstream.
 //!
 //! ```json
 //! {
@@ -10,32 +10,36 @@
 //! }
 //! ```
 //!
-//! **Document.** `spec` is an OpenAPI 3.0 or 3.1 document in JSON. It is checked when the configuration is written, and a
-//! fault is told with its place in the document. `spec_url` names the document instead: it is fetched when a request needs
-//! it, with `spec_url_request_headers`, within `timeout` milliseconds, and again after the seconds of `spec_url_ttl` in the
-//! plugin's metadata. Requests are checked by the older document until a new one is there, and after a failure the next try
-//! is made after 10 seconds; without any document requests are answered 500. The error log says why a document is missing. References have to lead into the same document, in circles too. A document has at most 16 MiB,
-//! 10,000 paths and schemas of 100 levels.
+//! **Document.** `spec` is an OpenAPI 3.0 or 3.1 document in JSON. It is checked when the configuration is
+//! written, and a fault is told with its place in the document. `spec_url` names the document instead: it is
+//! fetched when a request needs it, with `spec_url_request_headers`, within `timeout` milliseconds, and again
+//! after the seconds of `spec_url_ttl` in the plugin's metadata. Requests are checked by the older document
+//! until a new one is there, and after a failure the next try is made after 10 seconds; without any document
+//! requests are answered 500. The error log says why a document is missing. References have to lead into the
+//! same document, in circles too. A document has at most 16 MiB, 10,000 paths and schemas of 100 levels.
 //!
-//! **Path.** The path of a request is looked for with and without the paths in the URLs of `servers`. Texts are preferred to
-//! parameters. A path or a method that the document does not have is refused.
+//! **Path.** The path of a request is looked for with and without the paths in the URLs of `servers`. Texts
+//! are preferred to parameters. A path or a method that the document does not have is refused.
 //!
-//! **Parameters** are read by their `style`: `simple`, `form`, `spaceDelimited`, `pipeDelimited` or `deepObject`; `matrix` and
-//! `label` are refused when the configuration is written. A text becomes a number or a boolean where the schema has these
-//! types. Parameters that the document does not have are allowed. A parameter that is no list and comes twice is refused, and so is such a property of
-//! an object. An exploded object of which the schema names no properties has all arguments that are no other parameter.
+//! **Parameters** are read by their `style`: `simple`, `form`, `spaceDelimited`, `pipeDelimited` or
+//! `deepObject`; `matrix` and `label` are refused when the configuration is written. A text becomes a number
+//! or a boolean where the schema has these types. Parameters that the document does not have are allowed. A
+//! parameter that is no list and comes twice is refused, and so is such a property of an object. An exploded
+//! object of which the schema names no properties has all arguments that are no other parameter.
 //!
-//! **Body.** The schema is that of the media type in `Content-Type`, of `application/json` without one; another media type is
-//! refused. JSON, forms and texts are checked, other bodies pass. In a body of JSON no object may have two members with one name.
-//! A body of more than `max_req_body_size` bytes is answered 500. One of more than 64 KiB is checked on a thread beside the
-//! workers, and answered 503 if too many wait for it. One with more than 1,000,000 values is refused.
-//! Schemas, patterns and checks have the limits that `request-validation` has for schemas. `format` is
-//! checked, `discriminator` is not, and properties with `readOnly` are not required.
+//! **Body.** The schema is that of the media type in `Content-Type`, of `application/json` without one;
+//! another media type is refused. JSON, forms and texts are checked, other bodies pass. In a body of JSON no
+//! object may have two members with one name. A body of more than `max_req_body_size` bytes is answered 500.
+//! One of more than 64 KiB is checked on a thread beside the workers, and answered 503 if too many wait for
+//! it. One with more than 1,000,000 values is refused. Schemas, patterns and checks have the limits that
+//! `request-validation` has for schemas. `format` is checked, `discriminator` is not, and properties with
+//! `readOnly` are not required.
 //!
-//! **Refusals** have the status `rejection_status_code` and the message `failed to validate request. `, with `verbose_errors`
-//! the reason behind it. With `reject_if_not_match: false` such a request passes, and the error log has the reason, at most
-//! once a second. `skip_request_body_validation`, `skip_request_header_validation` (cookies are fields too),
-//! `skip_query_param_validation` and `skip_path_params_validation` leave out a part.
+//! **Refusals** have the status `rejection_status_code` and the message `failed to validate request. `, with
+//! `verbose_errors` the reason behind it. With `reject_if_not_match: false` such a request passes, and the
+//! error log has the reason, at most once a second. `skip_request_body_validation`,
+//! `skip_request_header_validation` (cookies are fields too), `skip_query_param_validation` and
+//! `skip_path_params_validation` leave out a part.
 
 mod body;
 mod document;
@@ -49,7 +53,9 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{
+    BodyNeed, BufferedReply, Build, Flow, PhaseDecision, Plugin, PluginKind, PluginPhase,
+};
 use model::validate::SchemaSteps;
 use serde_json::{Map, Value};
 
@@ -58,15 +64,20 @@ use crate::shared::config;
 use crate::shared::outages::Outages;
 use crate::shared::side_thread;
 use document::{OasDocument, OasOperation};
-use parameters::{ParameterSources, ParameterLocation, decoded_arguments};
+use parameters::{ParameterLocation, ParameterSources, decoded_arguments};
 use source::RemoteDocument;
 
 /// The plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new("oas-validator", 512, &[PluginPhase::RequestBody, PluginPhase::Access], OasValidatorConfig::schema, build)
-        .checked(check)
-        .with_metadata(OasValidatorMetadata::schema)
-        .documented(include_str!("oas_validator.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "oas-validator",
+    512,
+    &[PluginPhase::RequestBody, PluginPhase::Access],
+    OasValidatorConfig::schema,
+    build,
+)
+.checked(check)
+.with_metadata(OasValidatorMetadata::schema)
+.documented(include_str!("oas_validator.rs"));
 
 attributes! {
     struct OasValidatorConfig {
@@ -132,7 +143,8 @@ fn check(config: &Value) -> Result<(), String> {
     }
 }
 
-/// The fault of a document with the field that holds it. A text that is no JSON is told in APISIX's words alone.
+/// The fault of a document with the field that holds it. A text that is no JSON is told in APISIX's words
+/// alone.
 fn in_spec(reason: String) -> String {
     if reason.starts_with('/') { format!("spec: {reason}") } else { reason }
 }
@@ -146,7 +158,14 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
             let metadata: OasValidatorMetadata = config::parse(build.metadata.unwrap_or(&Map::new().into()))?;
             let headers = config.spec_url_request_headers.clone().unwrap_or_default();
             let kept_ms = metadata.spec_url_ttl.saturating_mul(1_000);
-            OasDocumentSource::Url(RemoteDocument::new(build, url, &headers, config.ssl_verify, config.timeout, kept_ms)?)
+            OasDocumentSource::Url(RemoteDocument::new(
+                build,
+                url,
+                &headers,
+                config.ssl_verify,
+                config.timeout,
+                kept_ms,
+            )?)
         }
         (None, None) => return Err("spec or spec_url is needed".to_owned()),
     };
@@ -300,7 +319,8 @@ impl OasValidator {
     }
 }
 
-/// Longer bodies are checked on the side thread: at about 100 MB/s this many bytes take less than a millisecond.
+/// Longer bodies are checked on the side thread: at about 100 MB/s this many bytes take less than a
+/// millisecond.
 const CHECKED_AT_ONCE_BYTES: usize = 64 * 1024;
 /// Milliseconds between two lines about requests that do not fit, of one instance.
 const LOG_INTERVAL_MS: u64 = 1_000;

@@ -1,16 +1,17 @@
 //! # ocsp-stapling
 //!
-//! Has no effect of its own: OCSP responses are stapled by the field `ocsp_stapling` of an `ssl` object, whether or not
-//! this plugin is in use. Its name is accepted so that a configuration of APISIX can be kept as it is.
+//! Has no effect of its own: OCSP responses are stapled by the field `ocsp_stapling` of an `ssl` object,
+//! whether or not this plugin is in use. Its name is accepted so that a configuration of APISIX can be kept
+//! as it is.
 //!
 //! ```json
 //! {}
 //! ```
 //!
-//! See [OCSP stapling](../../guide/tls.md#ocsp-stapling) for the field; its names and defaults are those of APISIX. Two things
-//! differ. A response is fetched in the background before clients ask for it, for every certificate of the object; APISIX
-//! fetches it during the first handshake, for the last certificate alone. And a response that is out of date is not shown,
-//! with `skip_verify` neither.
+//! See [OCSP stapling](../../guide/tls.md#ocsp-stapling) for the field; its names and defaults are those of
+//! APISIX. Two things differ. A response is fetched in the background before clients ask for it, for every
+//! certificate of the object; APISIX fetches it during the first handshake, for the last certificate alone.
+//! And a response that is out of date is not shown, with `skip_verify` neither.
 
 use std::sync::Arc;
 

@@ -23,8 +23,8 @@
 //! | `service` | with `with_service`, the route's service as it was written, without its upstream |
 //! | `consumer` | with `with_consumer`, the consumer as it was written, its `consumer_name` and `credential_id` |
 //!
-//! Objects are sent with the secrets that are written in them, such as the consumer's keys; secrets that are references are
-//! sent as references. Credentials are separate objects and are not sent.
+//! Objects are sent with the secrets that are written in them, such as the consumer's keys; secrets that are
+//! references are sent as references. Credentials are separate objects and are not sent.
 //!
 //! **Decision.** The policy's document, `result` of the answer, is an object. With `allow: true` the request
 //! continues. Each field in `send_headers_upstream` is then set to its value in `headers` of the document; a
@@ -32,17 +32,17 @@
 //! one of these values is not valid in a field, the client is answered with 503, because the upstream would
 //! decide without it.
 //!
-//! With any other `allow` the client is answered with `status_code` of the document (403 without one), with the fields in its
-//! `headers` and with its `reason` as the body: a text as it is, anything else as JSON.
+//! With any other `allow` the client is answered with `status_code` of the document (403 without one), with
+//! the fields in its `headers` and with its `reason` as the body: a text as it is, anything else as JSON.
 //!
 //! **Without a decision.** If no answer of at most 1 MiB comes within `timeout` milliseconds, the client is
 //! answered with 403; if the answer has another status than 200 or holds no object as `result`, as with a
 //! policy that does not exist, with 503. The error log names the fault, the server and the side at fault, at
 //! most once a second for each instance.
 //!
-//! Each worker keeps up to `keepalive_pool` connections for `keepalive_timeout` milliseconds. Over `https` the server's
-//! certificate has to be valid for the host and signed by an authority that the setting `trusted_certificates` names, unless
-//! `ssl_verify` is `false`.
+//! Each worker keeps up to `keepalive_pool` connections for `keepalive_timeout` milliseconds. Over `https`
+//! the server's certificate has to be valid for the host and signed by an authority that the setting
+//! `trusted_certificates` names, unless `ssl_verify` is `false`.
 
 mod decision;
 mod input;
@@ -50,8 +50,12 @@ mod input;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::outbound::{OutboundDestination, OutboundLimits, OutboundRequest, OutboundTls, check_uri};
-use exchange::plugin::{Build, PhaseDecision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::outbound::{
+    OutboundDestination, OutboundLimits, OutboundRequest, OutboundTls, check_uri,
+};
+use exchange::plugin::{
+    BufferedReply, Build, Explained, Flow, PhaseDecision, Plugin, PluginKind, PluginPhase,
+};
 use message::{FieldError, Headers, Method};
 use net::endpoint::KeepAlive;
 use serde_json::Value;
@@ -64,9 +68,10 @@ use decision::OpaDecision;
 use input::OpaInput;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new("opa", 2001, &[PluginPhase::Access], OpaConfig::schema, build)
-    .checked(check)
-    .documented(include_str!("opa.rs"));
+pub(crate) const KIND: PluginKind =
+    PluginKind::new("opa", 2001, &[PluginPhase::Access], OpaConfig::schema, build)
+        .checked(check)
+        .documented(include_str!("opa.rs"));
 
 attributes! {
     struct OpaConfig {

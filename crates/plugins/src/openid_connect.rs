@@ -1,7 +1,8 @@
 //! # openid-connect
 //!
-//! Authenticates requests with an OpenID provider such as Keycloak: browsers by the authorization code flow and a session
-//! cookie, other clients by bearer tokens, which are verified with the provider's keys or by introspection.
+//! Authenticates requests with an OpenID provider such as Keycloak: browsers by the authorization code flow
+//! and a session cookie, other clients by bearer tokens, which are verified with the provider's keys or by
+//! introspection.
 //!
 //! ```json
 //! {
@@ -15,8 +16,8 @@
 //! }
 //! ```
 //!
-//! While the reference of a secret cannot be resolved, or gives a session secret of less than 16 bytes, requests to the object
-//! are answered with 503, because the text of a reference is no secret.
+//! While the reference of a secret cannot be resolved, or gives a session secret of less than 16 bytes,
+//! requests to the object are answered with 503, because the text of a reference is no secret.
 //!
 //! The guide [Login with OpenID Connect](../../guide/openid-connect.md) sets it up with Keycloak.
 //!
@@ -26,37 +27,43 @@
 //! against at most 16 keys of its algorithm, in the order of the document. A call takes at most `timeout`
 //! seconds. `ssl_verify` says whether the provider's certificate is verified.
 //!
-//! **Browsers.** A request without a session is answered by `unauth_action`: `auth` sends the browser to the provider, `deny`
-//! answers 401, `pass` forwards the request. The provider sends the browser back to `redirect_uri`, a path or a URL of this
-//! route; without it, the path of the request with `/.apisix/redirect` behind it, which the route has to match. The gateway
-//! then fetches the tokens, checks signature and claims of the ID token, asks for the user's data, and sends the browser to
-//! the URL that it first asked for. `use_pkce` and `use_nonce` protect the code further, `par` sends the parameters to the
-//! provider ahead of the browser, and `authorization_params` adds parameters. A callback with an unknown or used state, or
-//! one that reports `temporarily_unavailable`, begins the login anew, at most three times in a row; other faults of a login
-//! are answered with 500.
+//! **Browsers.** A request without a session is answered by `unauth_action`: `auth` sends the browser to the
+//! provider, `deny` answers 401, `pass` forwards the request. The provider sends the browser back to
+//! `redirect_uri`, a path or a URL of this route; without it, the path of the request with
+//! `/.apisix/redirect` behind it, which the route has to match. The gateway then fetches the tokens, checks
+//! signature and claims of the ID token, asks for the user's data, and sends the browser to the URL that it
+//! first asked for. `use_pkce` and `use_nonce` protect the code further, `par` sends the parameters to the
+//! provider ahead of the browser, and `authorization_params` adds parameters. A callback with an unknown or
+//! used state, or one that reports `temporarily_unavailable`, begins the login anew, at most three times in a
+//! row; other faults of a login are answered with 500.
 //!
-//! **Session.** The session is a cookie, encrypted with AES-256-GCM under a key that is derived from `session.secret`, and
-//! split where it is longer than a cookie may be. It ends after `idling_timeout` (900 s) without a request, after
-//! `rolling_timeout` (3600 s) without being written anew, and after `absolute_timeout` (86400 s). Instances and routes with
-//! the same secret, `client_id` and `discovery` share sessions; a session of another client does not count. The cookie has
-//! `HttpOnly`, `SameSite=Lax`, and, where the request came over TLS to the gateway or to a trusted proxy in front, `Secure`,
-//! unless the settings say otherwise. `session_contents` leaves parts of the login out of the session. The logout removes the cookie but cannot recall a copy of
-//! it, because there is no table of sessions; the lifetimes bound such a copy. With `storage` `redis` the cookie holds a random
-//! identifier, the encrypted session is in Redis under `prefix` and a hash of the identifier, and a logout ends every copy.
-//! While Redis does not answer, requests with a session are answered with 500.
+//! **Session.** The session is a cookie, encrypted with AES-256-GCM under a key that is derived from
+//! `session.secret`, and split where it is longer than a cookie may be. It ends after `idling_timeout` (900
+//! s) without a request, after `rolling_timeout` (3600 s) without being written anew, and after
+//! `absolute_timeout` (86400 s). Instances and routes with the same secret, `client_id` and `discovery` share
+//! sessions; a session of another client does not count. The cookie has `HttpOnly`, `SameSite=Lax`, and,
+//! where the request came over TLS to the gateway or to a trusted proxy in front, `Secure`, unless the
+//! settings say otherwise. `session_contents` leaves parts of the login out of the session. The logout
+//! removes the cookie but cannot recall a copy of it, because there is no table of sessions; the lifetimes
+//! bound such a copy. With `storage` `redis` the cookie holds a random identifier, the encrypted session is
+//! in Redis under `prefix` and a hash of the identifier, and a logout ends every copy. While Redis does not
+//! answer, requests with a session are answered with 500.
 //!
-//! **Tokens.** An expired access token is renewed with the refresh token, unless `renew_access_token_on_expiry` is `false`; if
-//! that fails, the browser is sent to the provider. `refresh_session_interval` sends it there from time to time with
-//! `prompt=none`. A request for `logout_path` ends the session, revokes its tokens with `revoke_tokens_on_logout`, and sends
-//! the browser to the provider's `end_session_endpoint`, or, where there is none, to `post_logout_redirect_uri`.
+//! **Tokens.** An expired access token is renewed with the refresh token, unless
+//! `renew_access_token_on_expiry` is `false`; if that fails, the browser is sent to the provider.
+//! `refresh_session_interval` sends it there from time to time with `prompt=none`. A request for
+//! `logout_path` ends the session, revokes its tokens with `revoke_tokens_on_logout`, and sends the browser
+//! to the provider's `end_session_endpoint`, or, where there is none, to `post_logout_redirect_uri`.
 //!
-//! **Bearer tokens.** They are looked at with `bearer_only`, `introspection_endpoint`, `public_key` or `use_jwks`, in
-//! `Authorization` or, without that field, in `X-Access-Token`. With `public_key` or `use_jwks` the token is verified here: a
-//! JWS with an asymmetric algorithm (RS, PS, ES 256 to 512, EdDSA), of an issuer in `claim_validator.issuer.valid_issuers` or
-//! else the one of the discovery document. Otherwise the provider is asked; an answer is kept until the token expires, or for
-//! `introspection_interval` seconds if that is less. A token that is not accepted is answered with 401 and a reason in
-//! `WWW-Authenticate`, also while the provider cannot be reached; a missing scope of `required_scopes` or a wrong audience
-//! with 403. With `bearer_only` a request without a token is answered with 401; without it, the session counts.
+//! **Bearer tokens.** They are looked at with `bearer_only`, `introspection_endpoint`, `public_key` or
+//! `use_jwks`, in `Authorization` or, without that field, in `X-Access-Token`. With `public_key` or
+//! `use_jwks` the token is verified here: a JWS with an asymmetric algorithm (RS, PS, ES 256 to 512, EdDSA),
+//! of an issuer in `claim_validator.issuer.valid_issuers` or else the one of the discovery document.
+//! Otherwise the provider is asked; an answer is kept until the token expires, or for
+//! `introspection_interval` seconds if that is less. A token that is not accepted is answered with 401 and a
+//! reason in `WWW-Authenticate`, also while the provider cannot be reached; a missing scope of
+//! `required_scopes` or a wrong audience with 403. With `bearer_only` a request without a token is answered
+//! with 401; without it, the session counts.
 //!
 //! **Upstream.** It receives the access token in `X-Access-Token`, or in `Authorization` with
 //! `access_token_in_authorization_header`; the claims of the ID token in `X-ID-Token` and the user's data, or
@@ -64,10 +71,11 @@
 //! where it is configured, `X-Refresh-Token` and `X-Raw-ID-Token`. Fields of these names that the client
 //! sends are removed.
 //!
-//! **Not supported**, and refused by the check: `dpop.enabled`, `proxy_opts` with a proxy, and `session.redis.server_name`.
-//! Encrypted tokens (JWE) are not accepted.
+//! **Not supported**, and refused by the check: `dpop.enabled`, `proxy_opts` with a proxy, and
+//! `session.redis.server_name`. Encrypted tokens (JWE) are not accepted.
 //!
-//! Faults are written to the error log, at most one line a second for each instance; lines and answers hold no token.
+//! Faults are written to the error log, at most one line a second for each instance; lines and answers hold
+//! no token.
 
 mod assertion;
 mod authorization;
@@ -94,7 +102,7 @@ use exchange::Exchange;
 use exchange::local::WorkerLocal;
 use exchange::observe::pace::Pace;
 use exchange::plugin::outbound::OutboundTls;
-use exchange::plugin::{Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{BufferedReply, Build, Flow, PhaseDecision, Plugin, PluginKind, PluginPhase};
 use jsonx::Exact;
 use model::validate::UserSchema;
 use serde_json::Value;
@@ -107,7 +115,7 @@ use client::OpenidClient;
 use cookie::Jar;
 use introspection::Introspections;
 use keys::KeySet;
-use provider::{ProviderEndpoint, Provider, keep_alive};
+use provider::{Provider, ProviderEndpoint, keep_alive};
 use renewal::Renewals;
 use sessions::Sessions;
 use settings::OpenidConnectConfig;
@@ -155,7 +163,9 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let tls = OutboundTls::verifying(config.ssl_verify);
     let endpoint = |url: Option<&str>| {
         let open = |url| {
-            Ok::<_, String>(ProviderEndpoint { destination: build.services.destination(url, keep_alive(), &tls)? })
+            Ok::<_, String>(ProviderEndpoint {
+                destination: build.services.destination(url, keep_alive(), &tls)?,
+            })
         };
         url.map(open).transpose()
     };
@@ -208,7 +218,9 @@ impl OpenidConnect {
             match presented(&exchange.request.headers, x_access_token) {
                 BearerCredential::Token(token) => return self.bearer(exchange, &token).await,
                 BearerCredential::Malformed => return refuse(BufferedReply::status(400)),
-                BearerCredential::Nothing if self.config.bearer_only => return refuse(no_token(&self.config.realm)),
+                BearerCredential::Nothing if self.config.bearer_only => {
+                    return refuse(no_token(&self.config.realm));
+                }
                 BearerCredential::Nothing => {}
             }
         }

@@ -1,7 +1,7 @@
 //! # opentelemetry
 //!
-//! Reports requests as traces to a collector of OpenTelemetry, and passes the trace on to the upstream in `traceparent`
-//! ([W3C Trace Context](https://www.w3.org/TR/trace-context/)). No request waits for it.
+//! Reports requests as traces to a collector of OpenTelemetry, and passes the trace on to the upstream in
+//! `traceparent` ([W3C Trace Context](https://www.w3.org/TR/trace-context/)). No request waits for it.
 //!
 //! ```json
 //! {
@@ -11,8 +11,8 @@
 //! }
 //! ```
 //!
-//! **The plugin needs metadata**, which say where the collector is; an empty object takes the defaults. Without metadata it
-//! does nothing, and says so in the error log when it is built:
+//! **The plugin needs metadata**, which say where the collector is; an empty object takes the defaults.
+//! Without metadata it does nothing, and says so in the error log when it is built:
 //!
 //! ```json
 //! {
@@ -23,13 +23,14 @@
 //! }
 //! ```
 //!
-//! **Sampling.** `always_on` reports every request, `always_off` (the default) none, `trace_id_ratio` the share `fraction`
-//! of traces: by the last eight bytes of the id, as the SDKs do, so that services with the same share report the same
-//! traces. `parent_base` follows the flag in the caller's `traceparent`, and asks the sampler `root` where there is none. A
-//! request that is not reported has a `traceparent` as well, with the flag 00.
+//! **Sampling.** `always_on` reports every request, `always_off` (the default) none, `trace_id_ratio` the
+//! share `fraction` of traces: by the last eight bytes of the id, as the SDKs do, so that services with the
+//! same share report the same traces. `parent_base` follows the flag in the caller's `traceparent`, and asks
+//! the sampler `root` where there is none. A request that is not reported has a `traceparent` as well, with
+//! the flag 00.
 //!
-//! **The caller's context.** A `traceparent` that is not valid, or is there twice, is ignored: a new trace begins, and the
-//! `tracestate` is removed. A valid `tracestate` (at most 1,024 bytes) is passed on.
+//! **The caller's context.** A `traceparent` that is not valid, or is there twice, is ignored: a new trace
+//! begins, and the `tracestate` is removed. A valid `tracestate` (at most 1,024 bytes) is passed on.
 //!
 //! **The span of a request** is called by method and path pattern, `GET /orders/*`, and has these attributes:
 //!
@@ -55,24 +56,27 @@
 //!
 //! [The guide](../../guide/tracing.md#attributes-of-spans) compares them with the semantic conventions.
 //!
-//! `additional_attributes` adds variables by their names, `additional_header_prefix_attributes` fields of the request: one
-//! by its name, all with a beginning by `beginning*`. A status of 500 and up is an error of the span. Texts are cut at 4 KiB.
+//! `additional_attributes` adds variables by their names, `additional_header_prefix_attributes` fields of the
+//! request: one by its name, all with a beginning by `beginning*`. A status of 500 and up is an error of the
+//! span. Texts are cut at 4 KiB.
 //!
-//! **Spans below it.** `spans` in the metadata says which there are: one for each attempt at an endpoint (`url.full`,
-//! `server.address`, `server.port`, `http.response.status_code`, `error.type`, `http.request.resend_count` from the second one on,
-//! `weir.connect_us` and `weir.head_us`: microseconds until the connection was open and until the response head was there),
-//! and one for each plugin in each phase, `apisix.phase.access.plugins.forward-auth`, by default for those that take 1 ms or
-//! longer. Plugins that run before this one are not seen. `{"attempts": false, "plugins": "none"}` reports the one span of a
+//! **Spans below it.** `spans` in the metadata says which there are: one for each attempt at an endpoint
+//! (`url.full`, `server.address`, `server.port`, `http.response.status_code`, `error.type`,
+//! `http.request.resend_count` from the second one on, `weir.connect_us` and `weir.head_us`: microseconds
+//! until the connection was open and until the response head was there), and one for each plugin in each
+//! phase, `apisix.phase.access.plugins.forward-auth`, by default for those that take 1 ms or longer. Plugins
+//! that run before this one are not seen. `{"attempts": false, "plugins": "none"}` reports the one span of a
 //! request as APISIX does.
 //!
-//! **How it is sent.** In batches of OTLP: protobuf over HTTP, to `/v1/traces`, or with `collector.protocol` `grpc` over
-//! gRPC. `https://` before the address means TLS, verified against `trusted_certificates`. A batch is repeated up to three
-//! times, 1, 2 and 4 seconds apart or as the collector asks with Retry-After, where the failure may pass: no connection, 429,
-//! 502, 503, 504. Spans for which `max_queue_size` has no room are dropped and counted in `weir_batch_entries_total`; all
-//! instances share one queue.
+//! **How it is sent.** In batches of OTLP: protobuf over HTTP, to `/v1/traces`, or with `collector.protocol`
+//! `grpc` over gRPC. `https://` before the address means TLS, verified against `trusted_certificates`. A
+//! batch is repeated up to three times, 1, 2 and 4 seconds apart or as the collector asks with Retry-After,
+//! where the failure may pass: no connection, 429, 502, 503, 504. Spans for which `max_queue_size` has no
+//! room are dropped and counted in `weir_batch_entries_total`; all instances share one queue.
 //!
-//! With `set_ngx_var`, `$opentelemetry_trace_id`, `$opentelemetry_span_id` and `$opentelemetry_context_traceparent` may be
-//! used in the access log and in log formats. [The guide](../../guide/tracing.md) shows a whole set-up.
+//! With `set_ngx_var`, `$opentelemetry_trace_id`, `$opentelemetry_span_id` and
+//! `$opentelemetry_context_traceparent` may be used in the access log and in log formats. [The
+//! guide](../../guide/tracing.md) shows a whole set-up.
 
 mod exporter;
 mod metadata;
@@ -84,7 +88,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::exchange::TraceContext;
 use exchange::plugin::batch::BatchQueue;
-use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind};
+use exchange::plugin::{Build, Flow, Plugin, PluginKind, PluginPhase};
 use message::FieldId;
 use router::vars::Variable;
 use serde_json::Value;
@@ -100,12 +104,17 @@ use metadata::{OpentelemetryMetadata, TraceIdSource};
 use spans::{Additional, Below, OpentelemetryRecording};
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new("opentelemetry", 12009, &[PluginPhase::Rewrite, PluginPhase::Log], OpentelemetryConfig::schema, build)
-        .checked(|config| compile(config).map(drop))
-        .with_metadata(OpentelemetryMetadata::schema)
-        .checked_metadata(|metadata| exporter::check(&OpentelemetryMetadata::read(metadata.clone())?.collector))
-        .documented(include_str!("opentelemetry.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "opentelemetry",
+    12009,
+    &[PluginPhase::Rewrite, PluginPhase::Log],
+    OpentelemetryConfig::schema,
+    build,
+)
+.checked(|config| compile(config).map(drop))
+.with_metadata(OpentelemetryMetadata::schema)
+.checked_metadata(|metadata| exporter::check(&OpentelemetryMetadata::read(metadata.clone())?.collector))
+.documented(include_str!("opentelemetry.rs"));
 
 attributes! {
     struct OpentelemetryConfig {
@@ -113,7 +122,8 @@ attributes! {
         sampler: SamplerConfig = SamplerConfig::default();
         /// Variables that become attributes of the span, by their names.
         additional_attributes: Vec<String> = Vec::new(), { "items": { "type": "string", "minLength": 1 } };
-        /// Fields of the request that become attributes of the span; `beginning*` means all with this beginning.
+        /// Fields of the request that become attributes of the span; `beginning*` means all with this
+        /// beginning.
         additional_header_prefix_attributes: Vec<String> = Vec::new(), { "items": { "type": "string", "minLength": 1 } };
     }
     {"title": "Report traces to OpenTelemetry"}
@@ -324,7 +334,8 @@ impl Plugin for Opentelemetry {
     }
 
     fn log(&self, exchange: &Exchange) {
-        if let (Some(tracer), Some(recording)) = (&self.tracer, exchange.peek_state::<OpentelemetryRecording>())
+        if let (Some(tracer), Some(recording)) =
+            (&self.tracer, exchange.peek_state::<OpentelemetryRecording>())
             && let Ok(queue) = &*tracer.queue
         {
             spans::end(exchange, recording, &self.additional, &tracer.below, queue);

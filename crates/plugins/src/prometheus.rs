@@ -1,7 +1,7 @@
 //! # prometheus
 //!
-//! Counts the requests of a route for a Prometheus scrape: statuses, latencies (in all, at the nodes, in the gateway)
-//! and bytes in both directions, each by route, service, consumer and node.
+//! Counts the requests of a route for a Prometheus scrape: statuses, latencies (in all, at the nodes, in the
+//! gateway) and bytes in both directions, each by route, service, consumer and node.
 //!
 //! ```json
 //! {
@@ -9,26 +9,27 @@
 //! }
 //! ```
 //!
-//! The counters are read at the metrics listener, by default `http://127.0.0.1:9091/apisix/prometheus/metrics`; its
-//! connection counters and totals exist whether or not this plugin is in use. A route with `public-api` serves the same
-//! text at `GET /apisix/prometheus/metrics`. In a global rule this plugin counts every request, also those that match no
-//! route; if a route has a copy of its own, only that one counts.
+//! The counters are read at the metrics listener, by default
+//! `http://127.0.0.1:9091/apisix/prometheus/metrics`; its connection counters and totals exist whether or not
+//! this plugin is in use. A route with `public-api` serves the same text at `GET /apisix/prometheus/metrics`.
+//! In a global rule this plugin counts every request, also those that match no route; if a route has a copy
+//! of its own, only that one counts.
 //!
-//! With `prefer_name` the labels `route` and `service` hold names if there are any, otherwise ids. Ids are unique and
-//! names need not be: requests of routes that share a name add up in one series.
+//! With `prefer_name` the labels `route` and `service` hold names if there are any, otherwise ids. Ids are
+//! unique and names need not be: requests of routes that share a name add up in one series.
 //!
-//! The label `response_source` of `apisix_http_status` is `upstream` for responses of nodes, `nginx` (the word of APISIX)
-//! for responses of the gateway because a node gave none, and `apisix` for all others. `request_type` is
-//! `traditional_http`, and the labels of models are empty.
+//! The label `response_source` of `apisix_http_status` is `upstream` for responses of nodes, `nginx` (the
+//! word of APISIX) for responses of the gateway because a node gave none, and `apisix` for all others.
+//! `request_type` is `traditional_http`, and the labels of models are empty.
 //!
 //! A reader that asks for OpenMetrics by its `Accept`, as Prometheus does, gets it, with **exemplars**: where
-//! [`opentelemetry`](opentelemetry.md) or [`zipkin`](zipkin.md) report the traces of requests, each bucket of `apisix_http_latency` with
-//! the type `request` has the ids of the newest trace in it, so that a slow bucket leads to a request that was as slow. In the
-//! plain text they are comments. Names and labels are the same in both formats; counters without `_total` are `unknown` in
-//! OpenMetrics.
+//! [`opentelemetry`](opentelemetry.md) or [`zipkin`](zipkin.md) report the traces of requests, each bucket of
+//! `apisix_http_latency` with the type `request` has the ids of the newest trace in it, so that a slow bucket
+//! leads to a request that was as slow. In the plain text they are comments. Names and labels are the same in
+//! both formats; counters without `_total` are `unknown` in OpenMetrics.
 //!
-//! The metadata can leave labels empty, which lowers the number of series, and add labels with variables, which raises
-//! it:
+//! The metadata can leave labels empty, which lowers the number of series, and add labels with variables,
+//! which raises it:
 //!
 //! ```json
 //! {
@@ -37,16 +38,19 @@
 //! }
 //! ```
 //!
-//! The value of an added label is cut at 128 bytes. A variable that clients choose, as in this example, lets them make
-//! 10,000 series of each worker; from then on the values of requests that would make another one are left empty.
+//! The value of an added label is cut at 128 bytes. A variable that clients choose, as in this example, lets
+//! them make 10,000 series of each worker; from then on the values of requests that would make another one
+//! are left empty.
 //!
-//! **On a stream route** sessions are counted, as in APISIX by `apisix_stream_connection_total` (label `route`),
-//! `apisix_stream_status` (`code`, `listen_addr`, `node`), `apisix_stream_active_connections` (`listen_addr`) and
-//! `apisix_stream_bandwidth` (`listen_addr`, `type`, `side`). The codes are those of nginx: 200 for a session that was served, 400
-//! and 502 for one that the client or the node has cut, 403 for a refused one, 500, 502 and 503 for one without a node. Beyond APISIX,
-//! `weir_stream_route_sessions_total` has the cause of the end, `weir_stream_route_bytes_total` the bytes, and
-//! `weir_stream_route_session_seconds` the durations, each by route. Counters and bytes of a session are added when it ends. There are
-//! at most 2,000 routes, listeners, and sums of statuses each; further ones are counted as `other`.
+//! **On a stream route** sessions are counted, as in APISIX by `apisix_stream_connection_total` (label
+//! `route`), `apisix_stream_status` (`code`, `listen_addr`, `node`), `apisix_stream_active_connections`
+//! (`listen_addr`) and `apisix_stream_bandwidth` (`listen_addr`, `type`, `side`). The codes are those of
+//! nginx: 200 for a session that was served, 400 and 502 for one that the client or the node has cut, 403 for
+//! a refused one, 500, 502 and 503 for one without a node. Beyond APISIX, `weir_stream_route_sessions_total`
+//! has the cause of the end, `weir_stream_route_bytes_total` the bytes, and
+//! `weir_stream_route_session_seconds` the durations, each by route. Counters and bytes of a session are
+//! added when it ends. There are at most 2,000 routes, listeners, and sums of statuses each; further ones are
+//! counted as `other`.
 
 mod streams;
 
@@ -55,11 +59,13 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::observe::extra_labels::ExtraLabels;
-use exchange::observe::labels::{DisabledLabels, OptionalLabel, LabelBy, LabelPolicy, LabelSet};
+use exchange::observe::labels::{DisabledLabels, LabelBy, LabelPolicy, LabelSet, OptionalLabel};
 use exchange::observe::metrics::WorkerMetrics;
 use exchange::plugin::scrapes::{NoMetrics, Scrapes};
 use exchange::plugin::stream::{StreamKind, StreamPhase};
-use exchange::plugin::{Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginApi, PluginKind, BufferedReply};
+use exchange::plugin::{
+    BufferedReply, Build, Flow, PhaseDecision, Plugin, PluginApi, PluginKind, PluginPhase,
+};
 use message::Method;
 use router::vars::Template;
 use serde_json::{Value, json};
@@ -69,13 +75,14 @@ use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new("prometheus", 500, &[PluginPhase::Log], PrometheusConfig::schema, build)
-    .with_metadata(metadata_schema)
-    .checked_metadata(|metadata| extra_labels(metadata).map(drop))
-    .with_apis(&[PluginApi { method: Method::Get, path: "/apisix/prometheus/metrics" }])
-    .prefers_route()
-    .on_streams(StreamKind { phases: &[StreamPhase::Preread, StreamPhase::Log], build: streams::build })
-    .documented(include_str!("prometheus.rs"));
+pub(crate) const KIND: PluginKind =
+    PluginKind::new("prometheus", 500, &[PluginPhase::Log], PrometheusConfig::schema, build)
+        .with_metadata(metadata_schema)
+        .checked_metadata(|metadata| extra_labels(metadata).map(drop))
+        .with_apis(&[PluginApi { method: Method::Get, path: "/apisix/prometheus/metrics" }])
+        .prefers_route()
+        .on_streams(StreamKind { phases: &[StreamPhase::Preread, StreamPhase::Log], build: streams::build })
+        .documented(include_str!("prometheus.rs"));
 
 /// The Prometheus text exposition format.
 const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -205,7 +212,8 @@ fn extra_labels(metadata: &Value) -> Result<ExtraLabels, String> {
     })
 }
 
-/// As the text format allows, without the names that begin with two underscores, which Prometheus has for itself.
+/// As the text format allows, without the names that begin with two underscores, which Prometheus has for
+/// itself.
 fn is_label_name(name: &str) -> bool {
     let is_first = |first: char| first == '_' || first.is_ascii_alphabetic();
     name.starts_with(is_first)
@@ -237,9 +245,9 @@ impl Plugin for Prometheus {
         Flow::Wait(Box::pin(async move {
             let format = if is_open { open_metrics::CONTENT_TYPE } else { TEXT_FORMAT };
             PhaseDecision::Reply(Box::new(match self.scrapes.text(is_open).await {
-                Ok(text) => {
-                    BufferedReply::status(200).with_header("Content-Type", format).with_body(text.into_bytes())
-                }
+                Ok(text) => BufferedReply::status(200)
+                    .with_header("Content-Type", format)
+                    .with_body(text.into_bytes()),
                 Err(NoMetrics::Busy) => BufferedReply::message(503, "Too many scrapes run"),
                 Err(NoMetrics::Absent) => {
                     BufferedReply::message(500, "Failed to retrieve metrics: no data available")

@@ -1,15 +1,17 @@
 //! # proxy-buffering
 //!
-//! Is accepted so that configurations of APISIX keep working; it changes nothing, because Weir never buffers a response.
+//! Is accepted so that configurations of APISIX keep working; it changes nothing, because Weir never buffers
+//! a response.
 //!
 //! ```json
 //! { "disable_proxy_buffering": true }
 //! ```
 //!
-//! In APISIX `disable_proxy_buffering` sends each part of a response as soon as it arrives, and without it nginx may
-//! collect the response in memory and in files. Weir sends each part as soon as it arrives in any case: if the client does
-//! not read, the gateway does not read from the upstream either. Plugins that need a whole response, such as
-//! `response-rewrite` with a `filters` list, wait for it with both values, as in APISIX.
+//! In APISIX `disable_proxy_buffering` sends each part of a response as soon as it arrives, and without it
+//! nginx may collect the response in memory and in files. Weir sends each part as soon as it arrives in any
+//! case: if the client does not read, the gateway does not read from the upstream either. Plugins that need a
+//! whole response, such as `response-rewrite` with a `filters` list, wait for it with both values, as in
+//! APISIX.
 
 use std::sync::Arc;
 
@@ -20,8 +22,9 @@ use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new("proxy-buffering", 21991, &[], ProxyBufferingConfig::schema, build)
-    .documented(include_str!("proxy_buffering.rs"));
+pub(crate) const KIND: PluginKind =
+    PluginKind::new("proxy-buffering", 21991, &[], ProxyBufferingConfig::schema, build)
+        .documented(include_str!("proxy_buffering.rs"));
 
 attributes! {
     struct ProxyBufferingConfig {

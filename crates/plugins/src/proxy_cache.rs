@@ -14,11 +14,12 @@
 //! }
 //! ```
 //!
-//! **Zones.** `cache_zone` names a zone of the setting `proxy_cache` of this instance (`apisix.proxy_cache` of a
-//! `config.yaml`); `cache_strategy` has to fit it. All workers share a zone, and it survives configuration changes; a zone on
-//! disk survives a restart too. When a zone is full, entries that are rarely used go first. An entry may take a part of its
-//! zone only: half of 16 MiB in memory and half of 256 MiB on disk, or half of a zone that is smaller than that. With
-//! `memory`, a body longer than `max_resp_body_size` is not stored either. Such bodies pass through.
+//! **Zones.** `cache_zone` names a zone of the setting `proxy_cache` of this instance (`apisix.proxy_cache`
+//! of a `config.yaml`); `cache_strategy` has to fit it. All workers share a zone, and it survives
+//! configuration changes; a zone on disk survives a restart too. When a zone is full, entries that are rarely
+//! used go first. An entry may take a part of its zone only: half of 16 MiB in memory and half of 256 MiB on
+//! disk, or half of a zone that is smaller than that. With `memory`, a body longer than `max_resp_body_size`
+//! is not stored either. Such bodies pass through.
 //!
 //! **Key.** Requests with the same values of `cache_key` get the same response. Scheme, authority and whether
 //! the method is POST are always part of the key. The authority counts as the upstream is told of it: `Host`
@@ -39,43 +40,50 @@
 //! never are. A `Cache-Control` that RFC 9111 does not allow (`max-age=60; private`) counts as `no-store`.
 //! Responses that the gateway or another plugin makes are not stored.
 //!
-//! **Lifetime.** With `memory`, `cache_ttl` seconds; with `cache_control` as `s-maxage`, `max-age` or `Expires` say, less the
-//! `Age` of the response, and a response without them is not stored. With `disk` as `X-Accel-Expires` or the fields above
-//! say; without them `cache_ttl` of the setting `proxy_cache`, 10 seconds by default.
+//! **Lifetime.** With `memory`, `cache_ttl` seconds; with `cache_control` as `s-maxage`, `max-age` or
+//! `Expires` say, less the `Age` of the response, and a response without them is not stored. With `disk` as
+//! `X-Accel-Expires` or the fields above say; without them `cache_ttl` of the setting `proxy_cache`, 10
+//! seconds by default.
 //!
-//! **Request directives.** With `memory` and `cache_control`: `no-store` and `no-cache` bypass the cache, `max-age`,
-//! `min-fresh` and `max-stale` say how old a response may be, and `only-if-cached` is answered 504 without a fresh entry.
+//! **Request directives.** With `memory` and `cache_control`: `no-store` and `no-cache` bypass the cache,
+//! `max-age`, `min-fresh` and `max-stale` say how old a response may be, and `only-if-cached` is answered 504
+//! without a fresh entry.
 //!
-//! **Validation.** A stale entry with `ETag` or `Last-Modified` is revalidated: on 304 from the upstream it is sent and is
-//! fresh again. Conditional requests (`If-None-Match`, `If-Modified-Since`) and single ranges (`Range`, `If-Range`) of clients
-//! are answered from whole entries. A range that is not in the cache goes to the upstream and is not stored. Requests with
-//! `If-Match` or `If-Unmodified-Since` bypass the cache. A successful request with another method than GET, HEAD, OPTIONS
-//! and those of `cache_method` removes the entry of its key (RFC 9111 section 4.4). Without an entry the conditions of a client
-//! are taken out of the request, so that the whole response comes; where the last one could not be stored, they stay.
+//! **Validation.** A stale entry with `ETag` or `Last-Modified` is revalidated: on 304 from the upstream it
+//! is sent and is fresh again. Conditional requests (`If-None-Match`, `If-Modified-Since`) and single ranges
+//! (`Range`, `If-Range`) of clients are answered from whole entries. A range that is not in the cache goes to
+//! the upstream and is not stored. Requests with `If-Match` or `If-Unmodified-Since` bypass the cache. A
+//! successful request with another method than GET, HEAD, OPTIONS and those of `cache_method` removes the
+//! entry of its key (RFC 9111 section 4.4). Without an entry the conditions of a client are taken out of the
+//! request, so that the whole response comes; where the last one could not be stored, they stay.
 //!
-//! **Stale entries.** `stale_while_revalidate` and `stale_if_error` are seconds for which a stale entry is sent while one
-//! request asks the upstream for a new one, or because the upstream cannot be reached or answers 500, 502, 503 or 504.
-//! Directives of these names in `Cache-Control` of the response outweigh them where the lifetime comes from the response.
-//! `must-revalidate`, `proxy-revalidate` and `s-maxage` forbid both. They are extensions of this gateway, 0 by default.
+//! **Stale entries.** `stale_while_revalidate` and `stale_if_error` are seconds for which a stale entry is
+//! sent while one request asks the upstream for a new one, or because the upstream cannot be reached or
+//! answers 500, 502, 503 or 504. Directives of these names in `Cache-Control` of the response outweigh them
+//! where the lifetime comes from the response. `must-revalidate`, `proxy-revalidate` and `s-maxage` forbid
+//! both. They are extensions of this gateway, 0 by default.
 //!
-//! **Background requests.** Within `stale_while_revalidate` no client waits: the first one that meets the stale entry gets it
-//! at once, as all others do, and its request goes on to the upstream in the background (RFC 5861 section 3; nginx's
-//! `proxy_cache_background_update`). There is one for each entry at a time, with the validators of the entry, as GET and
-//! without `Range` where the client sent HEAD or a range. Plugins that run after this one and the choice of the upstream
-//! are those of the client's request. Plugins of the response do not run, and of the log phase only those that ran for it:
-//! it has no line in access logs and is no request in metrics of requests. After an update in vain the entry is sent as
-//! `STALE` for at least a second before the next one. A worker has at most 64 such requests; beyond them a stale entry is sent as `STALE`
-//! and not updated. Each takes five minutes at most, and ends with the drain of the gateway. A client that limits the age
-//! itself (`max-age`, `min-fresh`, `max-stale`, with `cache_control`) and a request with a body that was not read whole wait for the upstream.
+//! **Background requests.** Within `stale_while_revalidate` no client waits: the first one that meets the
+//! stale entry gets it at once, as all others do, and its request goes on to the upstream in the background
+//! (RFC 5861 section 3; nginx's `proxy_cache_background_update`). There is one for each entry at a time, with
+//! the validators of the entry, as GET and without `Range` where the client sent HEAD or a range. Plugins
+//! that run after this one and the choice of the upstream are those of the client's request. Plugins of the
+//! response do not run, and of the log phase only those that ran for it: it has no line in access logs and is
+//! no request in metrics of requests. After an update in vain the entry is sent as `STALE` for at least a
+//! second before the next one. A worker has at most 64 such requests; beyond them a stale entry is sent as
+//! `STALE` and not updated. Each takes five minutes at most, and ends with the drain of the gateway. A client
+//! that limits the age itself (`max-age`, `min-fresh`, `max-stale`, with `cache_control`) and a request with
+//! a body that was not read whole wait for the upstream.
 //!
-//! **One request to the upstream.** Requests that miss the same key at the same time wait for the first of them, for at most
-//! `coalesce_timeout` seconds, and are answered by its response. If that is not stored they go to the upstream themselves, and so
-//! they do at once for an event stream, and after a second for a response that does not tell its length. 0 switches this
-//! extension off.
+//! **One request to the upstream.** Requests that miss the same key at the same time wait for the first of
+//! them, for at most `coalesce_timeout` seconds, and are answered by its response. If that is not stored they
+//! go to the upstream themselves, and so they do at once for an event stream, and after a second for a
+//! response that does not tell its length. 0 switches this extension off.
 //!
-//! **Place.** With `disk`, and in a global rule, the cache is asked after all plugins of the access phase, so that a hit counts
-//! for limits and a route's authorization holds for it. With `memory` in a route or a service it is asked at the priority of
-//! this plugin, as in APISIX: `limit-conn`, `limit-count` and `limit-req` do not see hits, and authentication does.
+//! **Place.** With `disk`, and in a global rule, the cache is asked after all plugins of the access phase, so
+//! that a hit counts for limits and a route's authorization holds for it. With `memory` in a route or a
+//! service it is asked at the priority of this plugin, as in APISIX: `limit-conn`, `limit-count` and
+//! `limit-req` do not see hits, and authentication does.
 //!
 //! **Purge.** `PURGE` of a URL removes its entry with all variants: 200, or 404 without one. It has to name
 //! the same authority as the requests, port included, and come in at the same port if it names none. The
@@ -83,11 +91,12 @@
 //! of the `methods` of a public route, or let some clients only: `"ip-restriction": {"whitelist":
 //! ["10.0.0.0/8"], "_meta": {"filter": [["request_method", "==", "PURGE"]]}}`.
 //!
-//! **Apisix-Cache-Status**: `MISS` without an entry; `HIT`; `EXPIRED`, the entry was stale and the upstream has sent another
-//! response; `REVALIDATED`, the upstream has confirmed it; `UPDATING` and `STALE`, a stale entry was sent while a
-//! request asks in the background or for another client, or because the upstream fails; `STALE` also where an entry is too old for the client, which then gets a new
-//! response; `BYPASS`, the cache was not asked. A method that is not in `cache_method` is `MISS` with `memory` and `BYPASS`
-//! with `disk`. `hide_cache_headers` removes `Cache-Control` and `Expires` from responses.
+//! **Apisix-Cache-Status**: `MISS` without an entry; `HIT`; `EXPIRED`, the entry was stale and the upstream
+//! has sent another response; `REVALIDATED`, the upstream has confirmed it; `UPDATING` and `STALE`, a stale
+//! entry was sent while a request asks in the background or for another client, or because the upstream
+//! fails; `STALE` also where an entry is too old for the client, which then gets a new response; `BYPASS`,
+//! the cache was not asked. A method that is not in `cache_method` is `MISS` with `memory` and `BYPASS` with
+//! `disk`. `hide_cache_headers` removes `Cache-Control` and `Expires` from responses.
 //!
 //! A disk that is full or fails makes requests pass through; the error log says so every ten seconds at most.
 
@@ -115,14 +124,14 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::failure::ExchangeFailure;
 use exchange::plugin::state::StateRegistry;
-use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, ResponseStep, StoredReply};
+use exchange::plugin::{Build, Flow, Plugin, PluginKind, PluginPhase, ResponseStep, StoredReply};
 use message::{FieldId, Method};
 use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes, words};
 use crate::shared::config;
 use key::{Flag, KeyTemplate};
-use rules::{Lifetime, CacheRules};
+use rules::{CacheRules, Lifetime};
 use visit::ProxyCacheState;
 use zone::Zone;
 
@@ -134,7 +143,13 @@ pub use zones::Zones;
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "proxy-cache",
     1085,
-    &[PluginPhase::Access, PluginPhase::BeforeProxy, PluginPhase::UpstreamResponse, PluginPhase::ResponseHead, PluginPhase::Log],
+    &[
+        PluginPhase::Access,
+        PluginPhase::BeforeProxy,
+        PluginPhase::UpstreamResponse,
+        PluginPhase::ResponseHead,
+        PluginPhase::Log,
+    ],
     ProxyCacheConfig::schema,
     build,
 )
@@ -146,7 +161,8 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
 const STATUS_FIELD: &str = "Apisix-Cache-Status";
 /// The zone where none is named.
 const DEFAULT_ZONE: &str = "disk_cache_one";
-/// The form of an entry of `cache_key`, `cache_bypass` and `no_cache`: a variable, or a text of two characters and more.
+/// The form of an entry of `cache_key`, `cache_bypass` and `no_cache`: a variable, or a text of two
+/// characters and more.
 const PART_PATTERN: &str = r"(^[^\$].+$|^\$[0-9a-zA-Z_]+$)";
 
 attributes! {
@@ -182,7 +198,8 @@ attributes! {
         cache_set_cookie: bool = false;
         /// The longest body in bytes that is stored in memory; longer ones pass through.
         max_resp_body_size: u64 = 67_108_864, { "minimum": 1 };
-        /// Seconds for which requests wait for another one that asks the upstream for the same; 0 does not wait.
+        /// Seconds for which requests wait for another one that asks the upstream for the same; 0 does not
+        /// wait.
         coalesce_timeout: u64 = 5, { "minimum": 0, "maximum": 50 };
         /// Seconds for which a stale response is sent while a request in the background asks for a new one.
         stale_while_revalidate: u64 = 0, { "minimum": 0 };
@@ -218,7 +235,8 @@ struct ProxyCache {
     /// Cache-Control of requests counts.
     heeds_requests: bool,
     in_memory: bool,
-    /// The cache is asked after the access phase. A hit of a global rule would otherwise go past the plugins of the route.
+    /// The cache is asked after the access phase. A hit of a global rule would otherwise go past the plugins
+    /// of the route.
     looks_late: bool,
     body_bytes_max: u64,
     coalesce_ms: u64,
@@ -245,7 +263,11 @@ fn check_zone(states: &StateRegistry, config: &Value) -> Result<(), String> {
 }
 
 /// Checks that a running instance has this zone for this strategy.
-pub(crate) fn check_zone_named(states: &StateRegistry, zone: &str, strategy: CacheStrategy) -> Result<(), String> {
+pub(crate) fn check_zone_named(
+    states: &StateRegistry,
+    zone: &str,
+    strategy: CacheStrategy,
+) -> Result<(), String> {
     let Some(zones) = Zones::running(states) else { return Ok(()) };
     zones.check(zone, strategy == CacheStrategy::Disk)
 }
@@ -323,7 +345,11 @@ impl Plugin for ProxyCache {
 
 impl ProxyCache {
     /// Looks whether the upstream's response, or its failure, is replaced.
-    fn replace(&self, exchange: &mut Exchange, failure: Option<&ExchangeFailure>) -> Option<Box<StoredReply>> {
+    fn replace(
+        &self,
+        exchange: &mut Exchange,
+        failure: Option<&ExchangeFailure>,
+    ) -> Option<Box<StoredReply>> {
         match failure {
             Some(failure) => self.instead_of_failure(exchange, failure),
             None => self.instead_of_response(exchange),

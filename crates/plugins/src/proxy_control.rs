@@ -12,14 +12,15 @@
 //! | `"request_buffering": true`, the default | The body is awaited whole, and the upstream is told its length. Of a body above 8 MiB these are awaited and the rest is streamed, because it is held in memory and in no file. |
 //! | `"request_buffering": false` | The body is streamed from its first byte: the upstream is chosen when the head has arrived. |
 //!
-//! A body that was awaited whole can be sent again, so that a failed attempt is retried as one without a body would be.
-//! Do not buffer calls that stream in both directions (gRPC): the upstream sees nothing before the client has ended.
+//! A body that was awaited whole can be sent again, so that a failed attempt is retried as one without a body
+//! would be. Do not buffer calls that stream in both directions (gRPC): the upstream sees nothing before the
+//! client has ended.
 
 use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::exchange::BodyArrival;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, Plugin, PluginKind, PluginPhase, explain_by_running};
 use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};

@@ -1,30 +1,31 @@
 //! # proxy-mirror
 //!
-//! Sends a copy of requests to another server, to try a new version with real traffic. The responses of that server are
-//! thrown away; it never delays a client, and its failures change nothing.
+//! Sends a copy of requests to another server, to try a new version with real traffic. The responses of that
+//! server are thrown away; it never delays a client, and its failures change nothing.
 //!
 //! ```json
 //! { "host": "http://127.0.0.1:8081", "path": "/shadow", "path_concat_mode": "prefix", "sample_ratio": 0.1 }
 //! ```
 //!
-//! **Destination.** `host` is `http://` or `https://`, a name or address, and perhaps a port. The certificate of an `https`
-//! server is not verified, as in APISIX, unless the setting `tls_verify_all` is on. `grpc://` and `grpcs://` are refused,
-//! because copies are sent by HTTP/1.1 only.
+//! **Destination.** `host` is `http://` or `https://`, a name or address, and perhaps a port. The certificate
+//! of an `https` server is not verified, as in APISIX, unless the setting `tls_verify_all` is on. `grpc://`
+//! and `grpcs://` are refused, because copies are sent by HTTP/1.1 only.
 //!
-//! **Copies.** A copy has the method, the fields (without those of the connection), the `Host` and the body of the request.
-//! Its path and query are those of the request; `path` replaces the path, or precedes it with `path_concat_mode`
-//! `prefix`. The path is taken when this plugin runs, which is before `proxy-rewrite`; to copy a rewritten path, give
-//! `proxy-rewrite` a `_meta.priority` above 1010. `sample_ratio` is the share of the requests that are copied, drawn at
-//! random for each.
+//! **Copies.** A copy has the method, the fields (without those of the connection), the `Host` and the body
+//! of the request. Its path and query are those of the request; `path` replaces the path, or precedes it with
+//! `path_concat_mode` `prefix`. The path is taken when this plugin runs, which is before `proxy-rewrite`; to
+//! copy a rewritten path, give `proxy-rewrite` a `_meta.priority` above 1010. `sample_ratio` is the share of
+//! the requests that are copied, drawn at random for each.
 //!
-//! Only requests that are forwarded are copied, not those that a plugin answers. A copy without a body is sent when the
-//! request is forwarded. One with a body is sent after the response, because the body is kept while it passes by: up to 1
-//! MiB; a request with a longer body, or with one that did not arrive whole, is not copied. Copies are not masked by `data-mask`.
+//! Only requests that are forwarded are copied, not those that a plugin answers. A copy without a body is
+//! sent when the request is forwarded. One with a body is sent after the response, because the body is kept
+//! while it passes by: up to 1 MiB; a request with a longer body, or with one that did not arrive whole, is
+//! not copied. Copies are not masked by `data-mask`.
 //!
-//! **Limits.** A copy may take 5 seconds to connect and 60 in all. At most 256 copies of an instance, and on a worker
-//! copies with 32 MiB of bodies, are under way; further ones are dropped. The error log reports copies that were dropped
-//! or failed, with their number, in one line a second at most for each instance; the metric `weir_plugin_events_total`
-//! counts them (`lost`) and those that were sent (`copied`).
+//! **Limits.** A copy may take 5 seconds to connect and 60 in all. At most 256 copies of an instance, and on
+//! a worker copies with 32 MiB of bodies, are under way; further ones are dropped. The error log reports
+//! copies that were dropped or failed, with their number, in one line a second at most for each instance; the
+//! metric `weir_plugin_events_total` counts them (`lost`) and those that were sent (`copied`).
 
 mod in_flight;
 
@@ -36,9 +37,9 @@ use exchange::WorkerLocal;
 use exchange::observe::pace::Pace;
 use exchange::plugin::events::EventCounter;
 use exchange::plugin::outbound::{
-    CopiedLine, OutboundDestination, OutboundCause, OutboundLimits, OutboundRequest, OutboundTls, check_uri,
+    CopiedLine, OutboundCause, OutboundDestination, OutboundLimits, OutboundRequest, OutboundTls, check_uri,
 };
-use exchange::plugin::{BodyNeed, Build, Flow, PluginPhase, Plugin, PluginKind};
+use exchange::plugin::{BodyNeed, Build, Flow, Plugin, PluginKind, PluginPhase};
 use message::{FieldId, Method};
 use net::endpoint::KeepAlive;
 use net::env;
@@ -227,7 +228,8 @@ impl Plugin for ProxyMirror {
     // Not in the log phase, because `data-mask` changes the request before it.
     fn request_ended(&self, exchange: &Exchange) {
         // Without `waits_for_body` the request was answered before it was forwarded.
-        let Some(PendingCopy { target: Some(target), waits_for_body: true }) = exchange.peek_state::<PendingCopy>()
+        let Some(PendingCopy { target: Some(target), waits_for_body: true }) =
+            exchange.peek_state::<PendingCopy>()
         else {
             return;
         };
@@ -249,7 +251,8 @@ fn has_body(exchange: &Exchange) -> bool {
     length.map_or_else(|| may_have_body(exchange), |length| length != b"0")
 }
 
-/// Whether a request without a declared length may have a body: HTTP/1 says so, later versions end the stream.
+/// Whether a request without a declared length may have a body: HTTP/1 says so, later versions end the
+/// stream.
 fn may_have_body(exchange: &Exchange) -> bool {
     use message::Version::{Http2, Http3};
     let request = &exchange.request;

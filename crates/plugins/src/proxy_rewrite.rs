@@ -1,7 +1,7 @@
 //! # proxy-rewrite
 //!
-//! Changes the request that the node receives: path, query, method, Host and other fields. Matching, other plugins and
-//! logs still see the client's request.
+//! Changes the request that the node receives: path, query, method, Host and other fields. Matching, other
+//! plugins and logs still see the client's request.
 //!
 //! ```json
 //! {
@@ -14,11 +14,11 @@
 //! }
 //! ```
 //!
-//! **Path.** `uri` is the new path, with variables (`/api/$arg_version$uri`); a query in it is joined with the client's
-//! by `&`. Otherwise `regex_uri` holds pairs of a pattern and a template with the groups `$1`, `$2` …; the first
-//! pattern that matches the path counts, and without a match the path stays. If both are given, `uri` wins. A pattern
-//! with look-around or back-references is searched in a path of up to 4 KiB and for a few milliseconds; beyond that the
-//! answer is 400.
+//! **Path.** `uri` is the new path, with variables (`/api/$arg_version$uri`); a query in it is joined with
+//! the client's by `&`. Otherwise `regex_uri` holds pairs of a pattern and a template with the groups `$1`,
+//! `$2` …; the first pattern that matches the path counts, and without a match the path stays. If both are
+//! given, `uri` wins. A pattern with look-around or back-references is searched in a path of up to 4 KiB and
+//! for a few milliseconds; beyond that the answer is 400.
 //!
 //! Text of clients in variables and groups stays where the template has it. Before the first `?` of the
 //! template it is part of the path; behind it, it is part of one argument: `& = + ; # %` and all that no URI
@@ -34,34 +34,37 @@
 //! without normalisation, also with `uri`: only for nodes that require it. Groups are then written as the
 //! client sent them, except that inside an argument `&` is encoded.
 //!
-//! **Method.** `method` replaces the method, except that of a HEAD request, because its client could not take the
-//! body of another method's response. HEAD and TRACE are refused as new methods: responses to HEAD have no body to pass on,
-//! and TRACE makes an upstream repeat fields that a browser hides.
+//! **Method.** `method` replaces the method, except that of a HEAD request, because its client could not take
+//! the body of another method's response. HEAD and TRACE are refused as new methods: responses to HEAD have
+//! no body to pass on, and TRACE makes an upstream repeat fields that a browser hides.
 //!
-//! **Fields.** `headers` holds `add`, `set` and `remove`, done in this order; an object of names and values alone means
-//! `set`. Values hold variables, and the groups of the `regex_uri` that matched. A value that is empty, or not valid in
-//! a field, removes the field. In `add` and `set` a value may be a list: the field is then sent once for each of its
-//! values, without those that are empty or not valid in a field.
+//! **Fields.** `headers` holds `add`, `set` and `remove`, done in this order; an object of names and values
+//! alone means `set`. Values hold variables, and the groups of the `regex_uri` that matched. A value that is
+//! empty, or not valid in a field, removes the field. In `add` and `set` a value may be a list: the field is
+//! then sent once for each of its values, without those that are empty or not valid in a field.
 //!
-//! Of the fields that the gateway itself writes, `X-Forwarded-Proto`, `-Host` and `-Port` are sent as they are set
-//! here, and not at all after `remove`. `X-Real-IP` is sent as it is set here, and the peer's address is appended to
-//! `X-Forwarded-For`; after `remove` the gateway's own are sent. `Host` can be set too, and is never removed; `host`
-//! takes precedence. Of a list for `Host` or `X-Real-IP` the first value counts. Framing cannot be changed.
+//! Of the fields that the gateway itself writes, `X-Forwarded-Proto`, `-Host` and `-Port` are sent as they
+//! are set here, and not at all after `remove`. `X-Real-IP` is sent as it is set here, and the peer's address
+//! is appended to `X-Forwarded-For`; after `remove` the gateway's own are sent. `Host` can be set too, and is
+//! never removed; `host` takes precedence. Of a list for `Host` or `X-Real-IP` the first value counts.
+//! Framing cannot be changed.
 //!
-//! **Variables.** `$uri`, `$request_uri` and `$args` still describe the client's request; `$upstream_uri` is the target
-//! that the node receives, if this plugin changed it.
+//! **Variables.** `$uri`, `$request_uri` and `$args` still describe the client's request; `$upstream_uri` is
+//! the target that the node receives, if this plugin changed it.
 
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, explain_by_running};
+use exchange::plugin::{
+    BufferedReply, Build, Explained, Flow, Plugin, PluginKind, PluginPhase, explain_by_running,
+};
 use router::path::{PathScratch, canonicalize};
 use router::vars::VariableSource;
 use serde_json::{Map, Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
-use crate::shared::fields::{self, FieldOperations, FieldOperation};
+use crate::shared::fields::{self, FieldOperation, FieldOperations};
 use crate::shared::substitution::Groups;
 use crate::shared::uri_template::{UriSubstitution, UriTemplate, UriUse};
 
@@ -329,7 +332,8 @@ impl ProxyRewrite {
                 // A value that cannot be appended leaves the field unchanged.
                 FieldOperation::Add(name, value) => drop(headers.append(name, &value)),
                 FieldOperation::Set(name, value) => {
-                    // If a value cannot be set, the client's own is removed, because it must not stand in its place.
+                    // If a value cannot be set, the client's own is removed, because it must not stand in its
+                    // place.
                     if value.is_empty() || headers.set(name, &value).is_err() {
                         exchange.remove_request_field(name);
                     }

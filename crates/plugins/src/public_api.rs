@@ -1,6 +1,7 @@
 //! # public-api
 //!
-//! Opens an endpoint of a plugin to clients, as the upstream of its route: a route without this plugin never reaches one.
+//! Opens an endpoint of a plugin to clients, as the upstream of its route: a route without this plugin never
+//! reaches one.
 //!
 //! ```json
 //! {
@@ -8,9 +9,9 @@
 //! }
 //! ```
 //!
-//! Without `uri` the endpoint is the one at the path of the request. A request for which there is no endpoint with that
-//! path and method is answered 404. Other plugins of the route protect the endpoint as they protect an upstream; without
-//! one, such as `key-auth` or `ip-restriction`, every client may use it.
+//! Without `uri` the endpoint is the one at the path of the request. A request for which there is no endpoint
+//! with that path and method is answered 404. Other plugins of the route protect the endpoint as they protect
+//! an upstream; without one, such as `key-auth` or `ip-restriction`, every client may use it.
 //!
 //! | endpoint | of the plugin |
 //! |---|---|
@@ -19,19 +20,19 @@
 //! | `GET /apisix/prometheus/metrics` | `prometheus` |
 //! | `GET /apisix/status` | `node-status` |
 //!
-//! Plugins of users in Lua add endpoints: the routes that their function `api` returns, `{methods, uri, handler}`. They exist as
-//! long as the plugin does, with or without a route that has it; a `uri` that ends in `*` stands for all paths that begin so,
-//! and built-in endpoints go first.
+//! Plugins of users in Lua add endpoints: the routes that their function `api` returns,
+//! `{methods, uri, handler}`. They exist as long as the plugin does, with or without a route that has it; a
+//! `uri` that ends in `*` stands for all paths that begin so, and built-in endpoints go first.
 //!
-//! The endpoints of a plugin that the setting `plugins` switches off do not exist. A request of `batch-requests` reaches no
-//! endpoint.
+//! The endpoints of a plugin that the setting `plugins` switches off do not exist. A request of
+//! `batch-requests` reaches no endpoint.
 
 use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::chain::PluginInstance;
 use exchange::plugin::extension::EndpointCode;
-use exchange::plugin::{BodyNeed, Build, Flow, PluginPhase, Plugin, PluginApi, PluginKind, BufferedReply};
+use exchange::plugin::{BodyNeed, BufferedReply, Build, Flow, Plugin, PluginApi, PluginKind, PluginPhase};
 use model::loaded_endpoint::LoadedEndpoint;
 use serde_json::{Value, json};
 
@@ -39,11 +40,16 @@ use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 
 /// The plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new("public-api", 501, &[PluginPhase::RequestBody, PluginPhase::Access], PublicApiConfig::schema, build)
-        .with_parts(PARTS)
-        .opening_endpoints()
-        .documented(include_str!("public_api.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "public-api",
+    501,
+    &[PluginPhase::RequestBody, PluginPhase::Access],
+    PublicApiConfig::schema,
+    build,
+)
+.with_parts(PARTS)
+.opening_endpoints()
+.documented(include_str!("public_api.rs"));
 
 attributes! {
     struct PublicApiConfig {
@@ -92,8 +98,8 @@ impl Plugin for PublicApi {
 }
 
 impl PublicApi {
-    /// The plugin with the endpoint that the request is for. A request that a plugin made finds none, so that a batch cannot hold
-    /// batches.
+    /// The plugin with the endpoint that the request is for. A request that a plugin made finds none, so that
+    /// a batch cannot hold batches.
     fn endpoint(&self, exchange: &Exchange) -> Option<&dyn Plugin> {
         if exchange.inner_client.is_some() {
             return None;

@@ -1,8 +1,8 @@
 //! # real-ip
 //!
-//! Takes the client's address from a field, an argument or another variable, for a gateway behind a proxy that the
-//! setting `real_ip_from` does not cover. Later plugins, the upstream and the logs then see
-//! that address.
+//! Takes the client's address from a field, an argument or another variable, for a gateway behind a proxy
+//! that the setting `real_ip_from` does not cover. Later plugins, the upstream and the logs then see that
+//! address.
 //!
 //! ```json
 //! {
@@ -12,25 +12,25 @@
 //! }
 //! ```
 //!
-//! **`source`** is the name of a variable, such as `http_x_real_ip`, `arg_realip` or `proxy_protocol_addr`. Its value is
-//! an address, with a port or without: `1.2.3.4`, `1.2.3.4:5678`, `[2001:db8::1]:443`. Of the list in
-//! `http_x_forwarded_for` the last entry counts; with `recursive` and `trusted_addresses` it is the last one that is
-//! not trusted itself, or the first of all. Several fields of that name are one list.
+//! **`source`** is the name of a variable, such as `http_x_real_ip`, `arg_realip` or `proxy_protocol_addr`.
+//! Its value is an address, with a port or without: `1.2.3.4`, `1.2.3.4:5678`, `[2001:db8::1]:443`. Of the
+//! list in `http_x_forwarded_for` the last entry counts; with `recursive` and `trusted_addresses` it is the
+//! last one that is not trusted itself, or the first of all. Several fields of that name are one list.
 //!
-//! **`trusted_addresses`** lists the addresses and networks of peers that are believed. **Without it every client is
-//! believed**, and can name any address: give it unless the source cannot be written by clients.
+//! **`trusted_addresses`** lists the addresses and networks of peers that are believed. **Without it every
+//! client is believed**, and can name any address: give it unless the source cannot be written by clients.
 //!
-//! `$remote_addr` and `$remote_port` change, and with them `X-Real-IP` and the last entry of `X-Forwarded-For` that the
-//! upstream gets, and every plugin with a lower priority; `$realip_remote_addr` is still the address of the connection.
-//! The route has been found before: its `remote_addrs` see the address of the connection. A value that is missing or no
-//! address leaves the client unchanged. A request of a batch (`batch-requests`) keeps the client of the batch, because the
-//! client wrote its fields and arguments.
+//! `$remote_addr` and `$remote_port` change, and with them `X-Real-IP` and the last entry of
+//! `X-Forwarded-For` that the upstream gets, and every plugin with a lower priority; `$realip_remote_addr` is
+//! still the address of the connection. The route has been found before: its `remote_addrs` see the address
+//! of the connection. A value that is missing or no address leaves the client unchanged. A request of a batch
+//! (`batch-requests`) keeps the client of the batch, because the client wrote its fields and arguments.
 
 use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::client_address::ClientAddress;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, Plugin, PluginKind, PluginPhase, explain_by_running};
 use router::CidrSet;
 use router::vars::{Variable, VariableSource};
 use serde_json::Value;
@@ -106,7 +106,8 @@ impl RealIp {
         let mut client = None;
         let lines: Vec<&[u8]> = exchange.request.headers.get_all("X-Forwarded-For").collect();
         for entry in lines.iter().rev().flat_map(|line| line.rsplit(|byte| *byte == b',')) {
-            // An entry that is no address was written by a peer that is not trusted; entries before it are not believed.
+            // An entry that is no address was written by a peer that is not trusted; entries before it are
+            // not believed.
             client = Some(ClientAddress::parse(entry)?);
             if !is_recursive || !client.as_ref().is_some_and(|client| self.trusts(client)) {
                 break;
@@ -160,7 +161,8 @@ mod tests {
         );
     }
 
-    /// Checks the client after a request to `target` with these fields from 127.0.0.1:40000, as `address port`.
+    /// Checks the client after a request to `target` with these fields from 127.0.0.1:40000, as
+    /// `address port`.
     fn check(config: Value, target: &str, fields: &str, expected: &str) {
         let mut scene = testing::Scene::new();
         let plugin = scene.build(&KIND, &config);

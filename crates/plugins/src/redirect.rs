@@ -9,14 +9,14 @@
 //! Exactly one of these gives the target:
 //!
 //! * `uri`: a URI reference with variables (`$uri/index.html`, `${host}`); `\$` stays as it is.
-//! * `regex_uri`: a pattern for the path and a template with the groups `$1`, `$2` …; if the pattern does not match,
-//!   the request is forwarded to its node. A pattern with look-around or back-references is searched in a path of up to
-//!   4 KiB and for a few milliseconds; beyond that the answer is 400.
-//! * `http_to_https`: the same URI over HTTPS, with status 301 for GET and HEAD and 308 for other methods. A request
-//!   that came over HTTPS goes on; so does one of which a trusted proxy says so (`X-Forwarded-Proto`). The port is
-//!   `https_port` of the plugin's metadata, or else the setting `redirect_https_port_number` (`plugin_attr.redirect.https_port` of
-//!   APISIX), or else that of the gateway's first TLS listener; 443 is left out of the URI. A request without a host is
-//!   answered 400.
+//! * `regex_uri`: a pattern for the path and a template with the groups `$1`, `$2` …; if the pattern does not
+//!   match, the request is forwarded to its node. A pattern with look-around or back-references is searched
+//!   in a path of up to 4 KiB and for a few milliseconds; beyond that the answer is 400.
+//! * `http_to_https`: the same URI over HTTPS, with status 301 for GET and HEAD and 308 for other methods. A
+//!   request that came over HTTPS goes on; so does one of which a trusted proxy says so
+//!   (`X-Forwarded-Proto`). The port is `https_port` of the plugin's metadata, or else the setting
+//!   `redirect_https_port_number` (`plugin_attr.redirect.https_port` of APISIX), or else that of the
+//!   gateway's first TLS listener; 443 is left out of the URI. A request without a host is answered 400.
 //!
 //! `ret_code` is the status for the first two. `append_query_string` adds the client's query, after an
 //! existing one; it cannot be combined with `http_to_https`, which keeps the query anyway. `encode_uri`
@@ -33,7 +33,9 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::exchange::RequestScheme;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, explain_by_running};
+use exchange::plugin::{
+    BufferedReply, Build, Explained, Flow, Plugin, PluginKind, PluginPhase, explain_by_running,
+};
 use router::vars::VariableSource;
 use serde_json::{Value, json};
 

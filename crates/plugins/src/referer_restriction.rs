@@ -1,7 +1,7 @@
 //! # referer-restriction
 //!
-//! Lets requests pass or refuses them by the host in their `Referer` field: either only pages of the listed hosts may send
-//! requests (`whitelist`), or pages of all but the listed ones (`blacklist`).
+//! Lets requests pass or refuses them by the host in their `Referer` field: either only pages of the listed
+//! hosts may send requests (`whitelist`), or pages of all but the listed ones (`blacklist`).
 //!
 //! ```json
 //! {
@@ -10,31 +10,38 @@
 //! }
 //! ```
 //!
-//! Exactly one of `whitelist` and `blacklist` is given. An entry is a host without a port; one that begins with `*` matches
-//! every host that ends with the rest. Case makes no difference. `Referer` is an `http` or `https` URL, or one without a
-//! scheme that begins with `//`; its port, path and query are not looked at.
+//! Exactly one of `whitelist` and `blacklist` is given. An entry is a host without a port; one that begins
+//! with `*` matches every host that ends with the rest. Case makes no difference. `Referer` is an `http` or
+//! `https` URL, or one without a scheme that begins with `//`; its port, path and query are not looked at.
 //!
-//! A request is refused with 403 and `{"message": "…"}`. A request without the field, with several of them, or with one that
-//! is no such URL (also one with a user name, which no browser sends), is refused too, with either list; `bypass_missing` lets
-//! it pass.
+//! A request is refused with 403 and `{"message": "…"}`. A request without the field, with several of them,
+//! or with one that is no such URL (also one with a user name, which no browser sends), is refused too, with
+//! either list; `bypass_missing` lets it pass.
 //!
-//! The field keeps other sites from embedding images and downloads. Clients other than browsers may send any value, so that
-//! it protects nothing that is secret.
+//! The field keeps other sites from embedding images and downloads. Clients other than browsers may send any
+//! value, so that it protects nothing that is secret.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, explain_by_running};
+use exchange::plugin::{
+    BufferedReply, Build, Explained, Flow, Plugin, PluginKind, PluginPhase, explain_by_running,
+};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new("referer-restriction", 2990, &[PluginPhase::Access], RefererRestrictionConfig::schema, build)
-        .documented(include_str!("referer_restriction.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "referer-restriction",
+    2990,
+    &[PluginPhase::Access],
+    RefererRestrictionConfig::schema,
+    build,
+)
+.documented(include_str!("referer_restriction.rs"));
 
 attributes! {
     struct RefererRestrictionConfig {

@@ -10,9 +10,9 @@
 //! }
 //! ```
 //!
-//! The id is taken from the field `header_name` of the request; if that is missing or empty, an id is generated and set
-//! there for the node. With `include_in_response` it is set on the response too, unless the node has set the field
-//! itself. Logs and templates find it as `$request_id` and `$apisix_request_id`.
+//! The id is taken from the field `header_name` of the request; if that is missing or empty, an id is
+//! generated and set there for the node. With `include_in_response` it is set on the response too, unless the
+//! node has set the field itself. Logs and templates find it as `$request_id` and `$apisix_request_id`.
 //!
 //! The values of `algorithm`:
 //!
@@ -24,16 +24,16 @@
 //! | `ksuid` | `0ujtsYcgvSTl8PAuAdqWYSMnLOv` | the second it was made in, then 128 random bits: sorts by time |
 //! | `range_id` | `gY7cPq0LmZtB4WnD` | `range_id.length` characters drawn from `range_id.char_set` |
 //!
-//! The random numbers make equal ids by chance practically impossible. They are not meant for secrets: an id must not
-//! grant access.
+//! The random numbers make equal ids by chance practically impossible. They are not meant for secrets: an id
+//! must not grant access.
 //!
-//! If the plugin is in a global rule and on a route with different `header_name`s, a request has two ids; `$request_id`
-//! is then the route's.
+//! If the plugin is in a global rule and on a route with different `header_name`s, a request has two ids;
+//! `$request_id` is then the route's.
 
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, ResponseStep};
+use exchange::plugin::{Build, Flow, Plugin, PluginKind, PluginPhase, ResponseStep};
 use net::env::random_u64;
 use serde_json::Value;
 
@@ -42,10 +42,15 @@ use crate::shared::config;
 use crate::shared::fields::is_token;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new("request-id", 12015, &[PluginPhase::Rewrite, PluginPhase::ResponseHead], RequestIdConfig::schema, build)
-        .checked(|config| compile(config).map(drop))
-        .documented(include_str!("request_id.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "request-id",
+    12015,
+    &[PluginPhase::Rewrite, PluginPhase::ResponseHead],
+    RequestIdConfig::schema,
+    build,
+)
+.checked(|config| compile(config).map(drop))
+.documented(include_str!("request_id.rs"));
 
 attributes! {
     struct RequestIdConfig {
@@ -169,7 +174,9 @@ impl Plugin for RequestId {
 impl RequestIdAlgorithm {
     fn make(&self, unix_ms: u64) -> String {
         match self {
-            RequestIdAlgorithm::Uuid => uuid::Builder::from_random_bytes(random_bytes()).into_uuid().to_string(),
+            RequestIdAlgorithm::Uuid => {
+                uuid::Builder::from_random_bytes(random_bytes()).into_uuid().to_string()
+            }
             RequestIdAlgorithm::Nanoid => {
                 let bits = u128::from_be_bytes(random_bytes());
                 let digit = |place: u32| char::from(NANOID_ALPHABET[(bits >> (6 * place)) as usize & 0x3f]);

@@ -1,6 +1,7 @@
 //! # request-validation
 //!
-//! Checks the fields and the body of a request against JSON Schemas, and refuses a request that does not match.
+//! Checks the fields and the body of a request against JSON Schemas, and refuses a request that does not
+//! match.
 //!
 //! ```json
 //! {
@@ -18,9 +19,10 @@
 //! }
 //! ```
 //!
-//! **Fields.** `header_schema` checks an object with a property for each field of the request. Values are strings, and
-//! an array of strings for a field that is sent more than once. Names in `properties`, `required` and dependencies are
-//! compared without regard to case, and `_` counts as `-`. In `patternProperties` names are in lower case.
+//! **Fields.** `header_schema` checks an object with a property for each field of the request. Values are
+//! strings, and an array of strings for a field that is sent more than once. Names in `properties`,
+//! `required` and dependencies are compared without regard to case, and `_` counts as `-`. In
+//! `patternProperties` names are in lower case.
 //!
 //! **Body.** `body_schema` checks the decoded body: a form where the `Content-Type` is
 //! `application/x-www-form-urlencoded` (values are strings, `true` for a name without a value, an array for a
@@ -33,11 +35,11 @@
 //! body; fields are checked before. A body of more than 64 KiB is checked on a thread beside the workers. It
 //! is refused if 1,024 bodies, or bodies of 128 MiB, wait for that thread already.
 //!
-//! **Refusals** have the status `rejected_code` and the text `rejected_msg`; without `rejected_msg` the text says which
-//! rule is broken, for example `property "name" is required`.
+//! **Refusals** have the status `rejected_code` and the text `rejected_msg`; without `rejected_msg` the text
+//! says which rule is broken, for example `property "name" is required`.
 //!
-//! **Schemas** are of the draft that `$schema` names, from 4 to 2020-12, otherwise of draft 7. `format` is checked. A
-//! `$ref` may refer to the same schema only.
+//! **Schemas** are of the draft that `$schema` names, from 4 to 2020-12, otherwise of draft 7. `format` is
+//! checked. A `$ref` may refer to the same schema only.
 //!
 //! **Limits of schemas.** A schema is refused when it is written if it has more than 50,000 parts, 10,000
 //! references, 100 levels or 2,000 patterns, if one value meets more than 10,000 of its parts once the
@@ -55,7 +57,9 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Build, PhaseDecision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{
+    BodyNeed, BufferedReply, Build, Explained, Flow, PhaseDecision, Plugin, PluginKind, PluginPhase,
+};
 use model::validate::{SchemaSteps, UserSchema};
 use serde_json::Value;
 
@@ -216,7 +220,11 @@ fn examine(
 impl RequestValidation {
     /// The refusal of a checked body, if it is refused; otherwise the request has a body with the value that
     /// was checked.
-    fn conclude(&self, exchange: &mut Exchange, checked: Result<Option<Vec<u8>>, String>) -> Option<BufferedReply> {
+    fn conclude(
+        &self,
+        exchange: &mut Exchange,
+        checked: Result<Option<Vec<u8>>, String>,
+    ) -> Option<BufferedReply> {
         let reason = match checked {
             Ok(None) => return None,
             Ok(Some(body)) => match exchange.set_request_body(body) {
@@ -255,7 +263,8 @@ impl RequestValidation {
 
 /// As in APISIX. The bodies that a worker holds count against the memory limit of the process.
 const MAX_BODY_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
-/// Longer bodies are checked on the side thread: at about 100 MB/s this many bytes take less than a millisecond.
+/// Longer bodies are checked on the side thread: at about 100 MB/s this many bytes take less than a
+/// millisecond.
 const CHECKED_AT_ONCE_BYTES: usize = 64 * 1024;
 /// Milliseconds between two lines about refused requests of one instance.
 const LOG_INTERVAL_MS: u64 = 1_000;

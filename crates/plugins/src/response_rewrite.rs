@@ -34,9 +34,10 @@
 //! `Content-Encoding`, `ETag`, `Last-Modified`, digests and the length are removed, because they described
 //! the old body.
 //!
-//! **Fields.** `headers` holds `add` (texts `Name: value`), `set` and `remove`, done in this order; an object of names
-//! and values alone means `set`. Values hold variables. An empty value removes the field. A value that is not valid in
-//! a field is left out. Fields of the connection and of the body's length cannot be changed.
+//! **Fields.** `headers` holds `add` (texts `Name: value`), `set` and `remove`, done in this order; an object
+//! of names and values alone means `set`. Values hold variables. An empty value removes the field. A value
+//! that is not valid in a field is left out. Fields of the connection and of the body's length cannot be
+//! changed.
 
 mod filters;
 
@@ -44,14 +45,14 @@ use std::sync::Arc;
 
 use data_encoding::BASE64_NOPAD;
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Build, PluginPhase, Plugin, PluginKind, Portion, ResponseStep};
+use exchange::plugin::{BodyNeed, Build, Plugin, PluginKind, PluginPhase, Portion, ResponseStep};
 use message::FieldId;
 use router::vars::Expression;
 use serde_json::{Map, Value, json};
 
 use crate::shared::attributes::{Attribute, attributes, words};
 use crate::shared::config;
-use crate::shared::fields::{self, FieldOperations, FieldValue, FieldOperation};
+use crate::shared::fields::{self, FieldOperation, FieldOperations, FieldValue};
 use filters::{Filtering, Filters, forget_validators};
 
 /// The plugin.
@@ -249,8 +250,8 @@ impl ResponseRewrite {
         let operations = self.fields.render(exchange, None);
         let headers = &mut exchange.response.headers;
         for operation in operations {
-            // An invalid value comes from the client through a variable, so the field is left out instead of failing
-            // the response.
+            // An invalid value comes from the client through a variable, so the field is left out instead of
+            // failing the response.
             match operation {
                 FieldOperation::Add(_, value) if value.is_empty() => {}
                 FieldOperation::Add(name, value) => drop(headers.append(name, &value)),
@@ -283,7 +284,9 @@ impl Plugin for ResponseRewrite {
         let decision = exchange.peek_state::<RewriteDecision>();
         match &self.body {
             BodyRewrite::Kept => BodyNeed::None,
-            BodyRewrite::Replaced(_) if decision.is_some_and(|decision| decision.replaces_body) => BodyNeed::Stream,
+            BodyRewrite::Replaced(_) if decision.is_some_and(|decision| decision.replaces_body) => {
+                BodyNeed::Stream
+            }
             BodyRewrite::Replaced(_) => BodyNeed::None,
             BodyRewrite::Filtered(filters) => filters.need(decision.map(|decision| &decision.filtering)),
         }

@@ -1,8 +1,8 @@
 //! # server-info
 //!
-//! Shows the identity of this instance: at `GET /v1/server_info` of the [control API](../../guide/observability.md#control-api), and if a setting says so
-//! in etcd, for dashboards that list the instances. APISIX calls this plugin deprecated;
-//! `GET /apisix/admin/weir/status` shows more.
+//! Shows the identity of this instance: at `GET /v1/server_info` of the [control
+//! API](../../guide/observability.md#control-api), and if a setting says so in etcd, for dashboards that list
+//! the instances. APISIX calls this plugin deprecated; `GET /apisix/admin/weir/status` shows more.
 //!
 //! ```json
 //! {}
@@ -22,10 +22,11 @@
 //! | `id` | the setting `instance_id`, or a random one that is kept in the data folder |
 //! | `version` | the version of Weir |
 //!
-//! With etcd as the source of the configuration, the setting `server_info_report_seconds` writes the same object to the key
-//! `data_plane/server_info/ID` below the prefix, with a lease of that many seconds (APISIX's `report_ttl`), and renews the
-//! lease after half of it. It is off by default, also where the plugin may be used; a `config.yaml` of APISIX that lists
-//! `server-info` switches it on. An instance without an Admin API, such as a `data_plane`, does not report.
+//! With etcd as the source of the configuration, the setting `server_info_report_seconds` writes the same
+//! object to the key `data_plane/server_info/ID` below the prefix, with a lease of that many seconds
+//! (APISIX's `report_ttl`), and renews the lease after half of it. It is off by default, also where the
+//! plugin may be used; a `config.yaml` of APISIX that lists `server-info` switches it on. An instance without
+//! an Admin API, such as a `data_plane`, does not report.
 
 use std::sync::Arc;
 

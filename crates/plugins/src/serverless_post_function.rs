@@ -9,8 +9,8 @@
 //! }
 //! ```
 //!
-//! The attributes, the functions and the faults are those of [serverless-pre-function](serverless-pre-function.md), which runs
-//! before the others.
+//! The attributes, the functions and the faults are those of
+//! [serverless-pre-function](serverless-pre-function.md), which runs before the others.
 
 use std::sync::Arc;
 
@@ -21,10 +21,15 @@ use crate::shared::attributes::Attribute;
 use crate::shared::serverless::{self, ServerlessConfig};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new("serverless-post-function", -2_000, lua::serverless::ALL_PHASES, ServerlessConfig::schema, build)
-        .checked(serverless::check)
-        .documented(include_str!("serverless_post_function.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "serverless-post-function",
+    -2_000,
+    lua::serverless::ALL_PHASES,
+    ServerlessConfig::schema,
+    build,
+)
+.checked(serverless::check)
+.documented(include_str!("serverless_post_function.rs"));
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     serverless::build(KIND.name, build, config)

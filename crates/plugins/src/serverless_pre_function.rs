@@ -12,23 +12,25 @@
 //! }
 //! ```
 //!
-//! **Functions.** Each entry is Lua that returns a function. The functions of one configuration run one behind another; each
-//! gets the configuration and the context of the request. A function that returns a status ends the request with it; a second
-//! result is the body, of which a table is sent as JSON. In the phases `header_filter`, `body_filter` and `log` results do not
-//! count.
+//! **Functions.** Each entry is Lua that returns a function. The functions of one configuration run one
+//! behind another; each gets the configuration and the context of the request. A function that returns a
+//! status ends the request with it; a second result is the body, of which a table is sent as JSON. In the
+//! phases `header_filter`, `body_filter` and `log` results do not count.
 //!
 //! **Phases.** `rewrite`, `access` (the default), `before_proxy`, `header_filter`, `body_filter` and `log`.
 //! In the first three a function may wait: `ngx.sleep`, sockets and light threads do not hold up the worker.
 //! In `body_filter`, `ngx.arg[1]` is a piece of the body and `ngx.arg[2]` tells whether it is the last; a
 //! function that sets it to true ends the body with this piece.
 //!
-//! **Body of the request.** It is read before the functions run if the text of one names a function that reads it, such as
-//! `get_body` or `read_body`; it may have 8 MiB then, and in `rewrite` as many bytes as variables of the body may have.
+//! **Body of the request.** It is read before the functions run if the text of one names a function that
+//! reads it, such as `get_body` or `read_body`; it may have 8 MiB then, and in `rewrite` as many bytes as
+//! variables of the body may have.
 //!
-//! **Faults.** An entry that does not compile, or that returns no function, is refused with its line. A function that fails or
-//! exceeds a limit ends the request with 500 in the first three phases; in `header_filter` and `body_filter` the response is not
-//! sent without its work; in `log` it has no effect. Each failure is in the error log and in the metric
-//! `weir_plugin_events_total` with the event `lua_error`. [The reference of Lua](../lua.md) has the functions and the limits.
+//! **Faults.** An entry that does not compile, or that returns no function, is refused with its line. A
+//! function that fails or exceeds a limit ends the request with 500 in the first three phases; in
+//! `header_filter` and `body_filter` the response is not sent without its work; in `log` it has no effect.
+//! Each failure is in the error log and in the metric `weir_plugin_events_total` with the event `lua_error`.
+//! [The reference of Lua](../lua.md) has the functions and the limits.
 
 use std::sync::Arc;
 
@@ -39,10 +41,15 @@ use crate::shared::attributes::Attribute;
 use crate::shared::serverless::{self, ServerlessConfig};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new("serverless-pre-function", 10_000, lua::serverless::ALL_PHASES, ServerlessConfig::schema, build)
-        .checked(serverless::check)
-        .documented(include_str!("serverless_pre_function.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "serverless-pre-function",
+    10_000,
+    lua::serverless::ALL_PHASES,
+    ServerlessConfig::schema,
+    build,
+)
+.checked(serverless::check)
+.documented(include_str!("serverless_pre_function.rs"));
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     serverless::build(KIND.name, build, config)

@@ -1,6 +1,8 @@
-//! The parts that several plugins share: substitution by regular expression, attributes, operations on fields, percent-encoding,
-//! signed tokens, the entries and queues of loggers, the keys and tables of limits, clients for Redis and Kafka. It is no plugin and knows none.
-//! signed tokens, the entries and queues of loggers, the keys and tables of limits, codings of bodies, a client for Redis. It is no plugin and knows none.
+//! The parts that several plugins share: substitution by regular expression, attributes, operations on
+//! fields, percent-encoding, signed tokens, the entries and queues of loggers, the keys and tables of limits,
+//! clients for Redis and Kafka. It is no plugin and knows none. signed tokens, the entries and queues of
+//! loggers, the keys and tables of limits, codings of bodies, a client for Redis. It is no plugin and knows
+//! none.
 
 pub(crate) mod api_call;
 pub(crate) mod attributes;

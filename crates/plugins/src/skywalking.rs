@@ -1,7 +1,7 @@
 //! # skywalking
 //!
-//! Reports requests as trace segments to Apache SkyWalking, over the HTTP receiver of its OAP server, and passes the trace
-//! on to the upstream in `sw8`. No request waits for it.
+//! Reports requests as trace segments to Apache SkyWalking, over the HTTP receiver of its OAP server, and
+//! passes the trace on to the upstream in `sw8`. No request waits for it.
 //!
 //! ```json
 //! {
@@ -9,8 +9,8 @@
 //! }
 //! ```
 //!
-//! The server and the names are in the metadata, which APISIX has in its `config.yaml` under `plugin_attr`. These are the
-//! defaults; `$hostname` as `service_instance_name` is the name of the machine:
+//! The server and the names are in the metadata, which APISIX has in its `config.yaml` under `plugin_attr`.
+//! These are the defaults; `$hostname` as `service_instance_name` is the name of the machine:
 //!
 //! ```json
 //! {
@@ -22,18 +22,19 @@
 //! ```
 //!
 //! **Segments.** A segment has two spans called by the path: one of type `Entry` with the tags `http.method`,
-//! `http.params` (the whole URL) and `http.status_code`, an error from status 500 on; and below it one of type `Exit` to the
-//! peer `upstream service`, which ends with the upstream's response and has its status. A valid `sw8` of the caller joins its
-//! trace; one that is not valid is ignored. Otherwise the trace has the id of the field `Request-Id`, or a new one. At most
-//! three elements of `sw8-correlation` are passed on.
+//! `http.params` (the whole URL) and `http.status_code`, an error from status 500 on; and below it one of
+//! type `Exit` to the peer `upstream service`, which ends with the upstream's response and has its status. A
+//! valid `sw8` of the caller joins its trace; one that is not valid is ignored. Otherwise the trace has the
+//! id of the field `Request-Id`, or a new one. At most three elements of `sw8-correlation` are passed on.
 //!
-//! Requests that `sample_ratio` leaves out are not touched. In a global rule the plugin does not run for routes that have
-//! it themselves.
+//! Requests that `sample_ratio` leaves out are not touched. In a global rule the plugin does not run for
+//! routes that have it themselves.
 //!
-//! **How it is sent.** Every `report_interval` seconds, at most 100 segments in a request, to `/v3/segments`. The instance
-//! registers itself at `/v3/management/reportProperties` before its first segments and keeps itself alive with later ones.
-//! Segments that do not arrive are lost and counted in `weir_batch_entries_total`, as are those beyond 8,192 that wait. An
-//! `https` server is verified against `trusted_certificates`. [The guide](../../guide/tracing.md) shows a whole set-up.
+//! **How it is sent.** Every `report_interval` seconds, at most 100 segments in a request, to `/v3/segments`.
+//! The instance registers itself at `/v3/management/reportProperties` before its first segments and keeps
+//! itself alive with later ones. Segments that do not arrive are lost and counted in
+//! `weir_batch_entries_total`, as are those beyond 8,192 that wait. An `https` server is verified against
+//! `trusted_certificates`. [The guide](../../guide/tracing.md) shows a whole set-up.
 
 mod context;
 mod reporter;
@@ -44,7 +45,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::plugin::batch::BatchQueue;
 use exchange::plugin::outbound::check_uri;
-use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind};
+use exchange::plugin::{Build, Flow, Plugin, PluginKind, PluginPhase};
 use net::env::random_u64;
 use serde_json::Value;
 
@@ -56,15 +57,20 @@ use reporter::SkywalkingReporter;
 use segment::SkywalkingRecording;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new("skywalking", 12010, &[PluginPhase::Rewrite, PluginPhase::Log], SkywalkingConfig::schema, build)
-        .with_metadata(SkywalkingMetadata::schema)
-        .checked_metadata(|metadata| {
-            let address = SkywalkingMetadata::read(metadata.clone())?.endpoint_addr;
-            check_uri(&address).map_err(|reason| format!("endpoint_addr: {reason}"))
-        })
-        .prefers_route()
-        .documented(include_str!("skywalking.rs"));
+pub(crate) const KIND: PluginKind = PluginKind::new(
+    "skywalking",
+    12010,
+    &[PluginPhase::Rewrite, PluginPhase::Log],
+    SkywalkingConfig::schema,
+    build,
+)
+.with_metadata(SkywalkingMetadata::schema)
+.checked_metadata(|metadata| {
+    let address = SkywalkingMetadata::read(metadata.clone())?.endpoint_addr;
+    check_uri(&address).map_err(|reason| format!("endpoint_addr: {reason}"))
+})
+.prefers_route()
+.documented(include_str!("skywalking.rs"));
 
 attributes! {
     struct SkywalkingConfig {

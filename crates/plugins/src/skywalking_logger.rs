@@ -1,6 +1,7 @@
 //! # skywalking-logger
 //!
-//! Reports every request to Apache SkyWalking, in batches over its HTTP interface for logs. No request waits for it.
+//! Reports every request to Apache SkyWalking, in batches over its HTTP interface for logs. No request waits
+//! for it.
 //!
 //! ```json
 //! {
@@ -11,17 +12,18 @@
 //! }
 //! ```
 //!
-//! **Entries and bodies** are those of [http-logger](http-logger.md); an entry is the JSON body of a log of SkyWalking. The
-//! service of the log is `service_name`, its instance `service_instance_name` (`$hostname` is the name of this machine), its
-//! endpoint the path of the request. If the request has the field `sw8`, the log belongs to that trace.
+//! **Entries and bodies** are those of [http-logger](http-logger.md); an entry is the JSON body of a log of
+//! SkyWalking. The service of the log is `service_name`, its instance `service_instance_name` (`$hostname` is
+//! the name of this machine), its endpoint the path of the request. If the request has the field `sw8`, the
+//! log belongs to that trace.
 //!
-//! **How it is sent.** By POST of a JSON list to `/v3/logs`. A status below 400 within `timeout` seconds means that the batch
-//! has arrived. Over `https` the certificate is verified. [The guide](../../guide/logging.md) says when a batch is sent, repeated
-//! and dropped.
+//! **How it is sent.** By POST of a JSON list to `/v3/logs`. A status below 400 within `timeout` seconds
+//! means that the batch has arrived. Over `https` the certificate is verified. [The
+//! guide](../../guide/logging.md) says when a batch is sent, repeated and dropped.
 
 use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL, BASE64URL_NOPAD};
 use exchange::Exchange;
-use exchange::plugin::batch::{Delivery, BatchEntry, QueueSettings, Sink};
+use exchange::plugin::batch::{BatchEntry, Delivery, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::{Build, PluginKind};
 use message::Method;
@@ -66,7 +68,10 @@ impl LogPlugin for SkywalkingLogger {
     const NAME: &'static str = "skywalking-logger";
     const QUEUE_NAME: &'static str = "skywalking logger";
 
-    fn compile(config: &SkywalkingLoggerConfig, _metadata: Option<&Value>) -> Result<SkywalkingLogger, String> {
+    fn compile(
+        config: &SkywalkingLoggerConfig,
+        _metadata: Option<&Value>,
+    ) -> Result<SkywalkingLogger, String> {
         collector::check("endpoint_addr", &config.endpoint_addr)?;
         let instance = match &*config.service_instance_name {
             "$hostname" => hostname(),
@@ -75,7 +80,12 @@ impl LogPlugin for SkywalkingLogger {
         Ok(SkywalkingLogger { service: (&*config.service_name).into(), instance: instance.into() })
     }
 
-    fn sink(&self, build: &Build<'_>, config: &SkywalkingLoggerConfig, _: &QueueSettings) -> Result<SkywalkingLogServer, String> {
+    fn sink(
+        &self,
+        build: &Build<'_>,
+        config: &SkywalkingLoggerConfig,
+        _: &QueueSettings,
+    ) -> Result<SkywalkingLogServer, String> {
         let calling = Calling::within_s(config.timeout, true);
         let mut collector = LogCollector::new(build.services, [&*config.endpoint_addr], calling)?;
         collector.set("endpoint_addr", "Content-Type", "application/json")?;

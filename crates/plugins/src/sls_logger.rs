@@ -1,6 +1,7 @@
 //! # sls-logger
 //!
-//! Reports every request to Alibaba Cloud's log service (SLS), as lines of RFC 5424 over TLS. No request waits for it.
+//! Reports every request to Alibaba Cloud's log service (SLS), as lines of RFC 5424 over TLS. No request
+//! waits for it.
 //!
 //! ```json
 //! {
@@ -13,15 +14,15 @@
 //! }
 //! ```
 //!
-//! Each line names project, logstore and access key in its structured data, as the service's syslog protocol asks for;
-//! its message is the entry as a JSON object. Lines go over connections that are kept. The service's certificate has to be
-//! valid for `host` unless `ssl_verify` is false.
+//! Each line names project, logstore and access key in its structured data, as the service's syslog protocol
+//! asks for; its message is the entry as a JSON object. Lines go over connections that are kept. The
+//! service's certificate has to be valid for `host` unless `ssl_verify` is false.
 //!
 //! Entries, bodies and formats are those of [`http-logger`](http-logger.md). [The
 //! guide](../../guide/plugins.md#calls-and-queues) says when a batch is sent, repeated and dropped.
 
 use exchange::Exchange;
-use exchange::plugin::batch::{Delivery, BatchEntry, QueueSettings, Sink};
+use exchange::plugin::batch::{BatchEntry, Delivery, QueueSettings, Sink};
 use exchange::plugin::outbound::{HttpClient, OutboundTls};
 use exchange::plugin::{Build, PluginKind};
 use serde_json::Value;
@@ -88,7 +89,12 @@ impl LogPlugin for SlsLogger {
         Ok(SlsLogger { structured })
     }
 
-    fn sink(&self, build: &Build<'_>, config: &SlsLoggerConfig, _settings: &QueueSettings) -> Result<SlsService, String> {
+    fn sink(
+        &self,
+        build: &Build<'_>,
+        config: &SlsLoggerConfig,
+        _settings: &QueueSettings,
+    ) -> Result<SlsService, String> {
         let reaching = Reaching {
             host: &config.host,
             port: config.port,

@@ -12,19 +12,19 @@
 //! }
 //! ```
 //!
-//! **Events.** An event has `time` (seconds), `host` (the name of this machine), `source`, `sourcetype` and `event`. Without
-//! `log_format`, `event` holds `request_url`, `request_method`, `request_headers`, `request_query`, `request_size`,
-//! `response_headers`, `response_status`, `response_size`, `latency` (milliseconds) and `upstream`, and the fields of
-//! `log_format_extra`. It includes header fields and so credentials. With `log_format` it holds the chosen fields, as in
-//! [http-logger](http-logger.md).
+//! **Events.** An event has `time` (seconds), `host` (the name of this machine), `source`, `sourcetype` and
+//! `event`. Without `log_format`, `event` holds `request_url`, `request_method`, `request_headers`,
+//! `request_query`, `request_size`, `response_headers`, `response_status`, `response_size`, `latency`
+//! (milliseconds) and `upstream`, and the fields of `log_format_extra`. It includes header fields and so
+//! credentials. With `log_format` it holds the chosen fields, as in [http-logger](http-logger.md).
 //!
-//! **How it is sent.** By POST of the events one behind the other, with `endpoint.token` in `Authorization` and
-//! `endpoint.channel` in `X-Splunk-Request-Channel`. Status 200 within `endpoint.timeout` seconds means that the batch has
-//! arrived. Idle connections are kept for `endpoint.keepalive_timeout` milliseconds. [The guide](../../guide/logging.md) says
-//! when a batch is sent, repeated and dropped.
+//! **How it is sent.** By POST of the events one behind the other, with `endpoint.token` in `Authorization`
+//! and `endpoint.channel` in `X-Splunk-Request-Channel`. Status 200 within `endpoint.timeout` seconds means
+//! that the batch has arrived. Idle connections are kept for `endpoint.keepalive_timeout` milliseconds. [The
+//! guide](../../guide/logging.md) says when a batch is sent, repeated and dropped.
 
 use exchange::Exchange;
-use exchange::plugin::batch::{Delivery, BatchEntry, QueueSettings, Sink};
+use exchange::plugin::batch::{BatchEntry, Delivery, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::{Build, PluginKind};
 use jsonx::Bounds;
@@ -33,7 +33,7 @@ use serde_json::{Map, Value, json};
 
 use crate::shared::attributes::attributes;
 use crate::shared::log_entry::hostname;
-use crate::shared::logger::collector::{self, CollectorResponse, Calling, LogCollector, URI_PATTERN};
+use crate::shared::logger::collector::{self, Calling, CollectorResponse, LogCollector, URI_PATTERN};
 use crate::shared::logger::contents::{Contents, LogEntry};
 use crate::shared::logger::times::{now, unix_seconds};
 use crate::shared::logger::{self, CommonFields, LogPlugin};
@@ -82,7 +82,12 @@ impl LogPlugin for SplunkLogging {
         Ok(SplunkLogging)
     }
 
-    fn sink(&self, build: &Build<'_>, config: &SplunkHecLoggingConfig, _: &QueueSettings) -> Result<Splunk, String> {
+    fn sink(
+        &self,
+        build: &Build<'_>,
+        config: &SplunkHecLoggingConfig,
+        _: &QueueSettings,
+    ) -> Result<Splunk, String> {
         let endpoint = &config.endpoint;
         let calling = Calling {
             timeout_ms: endpoint.timeout.saturating_mul(1_000),

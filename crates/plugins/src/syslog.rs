@@ -1,7 +1,7 @@
 //! # syslog
 //!
-//! Reports every request to a syslog server, as lines of RFC 5424 with a JSON object as their message. No request waits for
-//! it.
+//! Reports every request to a syslog server, as lines of RFC 5424 with a JSON object as their message. No
+//! request waits for it.
 //!
 //! ```json
 //! {
@@ -12,20 +12,22 @@
 //! }
 //! ```
 //!
-//! A line is `<46>1 2026-11-25T20:15:00.123Z HOST apisix PID - - {…}`: facility `syslog`, severity `informational`, the host
-//! that the request asked for, the name `apisix` that filters of existing servers look for, and this process.
+//! A line is `<46>1 2026-11-25T20:15:00.123Z HOST apisix PID - - {…}`: facility `syslog`, severity
+//! `informational`, the host that the request asked for, the name `apisix` that filters of existing servers
+//! look for, and this process.
 //!
-//! With `sock_type` `tcp` (the default) lines go over connections that are kept, at most `pool_size`, and end with a line
-//! feed (RFC 6587, section 3.4.2); with `tls` they are encrypted, and the certificate is not verified, as in APISIX, unless
-//! the setting `tls_verify_all` asks for it. With `udp` each line is a datagram (RFC 5426). A line longer than `drop_limit`
-//! bytes, or than a datagram, is dropped and counted.
+//! With `sock_type` `tcp` (the default) lines go over connections that are kept, at most `pool_size`, and end
+//! with a line feed (RFC 6587, section 3.4.2); with `tls` they are encrypted, and the certificate is not
+//! verified, as in APISIX, unless the setting `tls_verify_all` asks for it. With `udp` each line is a
+//! datagram (RFC 5426). A line longer than `drop_limit` bytes, or than a datagram, is dropped and counted.
 //!
-//! A batch is written at once, so that `flush_limit`, the size at which APISIX writes its buffer, has no effect. Entries,
-//! bodies and formats are those of [`http-logger`](http-logger.md), on stream routes too; the line of a session has no host. [The guide](../../guide/plugins.md#calls-and-queues) says when
-//! a batch is sent, repeated and dropped.
+//! A batch is written at once, so that `flush_limit`, the size at which APISIX writes its buffer, has no
+//! effect. Entries, bodies and formats are those of [`http-logger`](http-logger.md), on stream routes too;
+//! the line of a session has no host. [The guide](../../guide/plugins.md#calls-and-queues) says when a batch
+//! is sent, repeated and dropped.
 
 use exchange::Exchange;
-use exchange::plugin::batch::{Delivery, DeliveryFailure, BatchEntry, QueueSettings, Sink};
+use exchange::plugin::batch::{BatchEntry, Delivery, DeliveryFailure, QueueSettings, Sink};
 use exchange::plugin::outbound::{DATAGRAM_MAX_BYTES, HttpClient, OutboundTls};
 use exchange::plugin::stream::StreamSession;
 use exchange::plugin::{Build, PluginKind};
@@ -137,7 +139,8 @@ impl SyslogServer {
     /// Sends lines, each with its index in a batch of `count`.
     ///
     /// # Errors
-    /// The first line that could not be sent is left for another attempt, with all entries of the batch behind it.
+    /// The first line that could not be sent is left for another attempt, with all entries of the batch
+    /// behind it.
     async fn send(&self, lines: &[(usize, &BatchEntry)], count: usize) -> Result<(), DeliveryFailure> {
         let failed = |sent: usize, reason: String| {
             let begin = lines.get(sent).map_or(count, |(index, _)| *index);

@@ -1,6 +1,7 @@
 //! # tcp-logger
 //!
-//! Reports every request to a log server, in batches of JSON objects over TCP or TLS. No request waits for it.
+//! Reports every request to a log server, in batches of JSON objects over TCP or TLS. No request waits for
+//! it.
 //!
 //! ```json
 //! {
@@ -11,12 +12,13 @@
 //! }
 //! ```
 //!
-//! A batch is a list of JSON objects, with `batch_max_size` 1 the object alone. Each batch has a connection of its own, and
-//! the end of the connection is the end of the batch: nothing else separates batches. It counts as delivered once the kernel
-//! has taken it within `timeout` milliseconds, because a log server confirms nothing.
+//! A batch is a list of JSON objects, with `batch_max_size` 1 the object alone. Each batch has a connection
+//! of its own, and the end of the connection is the end of the batch: nothing else separates batches. It
+//! counts as delivered once the kernel has taken it within `timeout` milliseconds, because a log server
+//! confirms nothing.
 //!
-//! With `tls` the connection is encrypted; `tls_options` is the name that is sent as SNI, instead of `host`. The certificate
-//! is not verified, as in APISIX, unless the setting `tls_verify_all` asks for it.
+//! With `tls` the connection is encrypted; `tls_options` is the name that is sent as SNI, instead of `host`.
+//! The certificate is not verified, as in APISIX, unless the setting `tls_verify_all` asks for it.
 //!
 //! Entries, bodies and formats are those of [`http-logger`](http-logger.md). [The
 //! guide](../../guide/plugins.md#calls-and-queues) says when a batch is sent, repeated and dropped.

@@ -13,13 +13,15 @@
 //! }
 //! ```
 //!
-//! **Entries and bodies** are those of [http-logger](http-logger.md), with the fields of `global_tag` added. Each field is sent
-//! as a text: an object as JSON, and at most its first mebibyte. `sample_ratio` is the share of requests that are logged.
+//! **Entries and bodies** are those of [http-logger](http-logger.md), with the fields of `global_tag` added.
+//! Each field is sent as a text: an object as JSON, and at most its first mebibyte. `sample_ratio` is the
+//! share of requests that are logged.
 //!
-//! **How it is sent.** By POST to `/structuredlog` at `cls_host`, in Protocol Buffers, signed with `secret_id` and
-//! `secret_key`, at most 5 MiB in one request; an entry that is longer is dropped and counted as failed. Status 200 within 10
-//! seconds means that the entries have arrived. Statuses 401, 403, 404 and 413 are final: the entries are counted as
-//! failed and not sent again. [The guide](../../guide/logging.md) says when a batch is sent, repeated and dropped.
+//! **How it is sent.** By POST to `/structuredlog` at `cls_host`, in Protocol Buffers, signed with
+//! `secret_id` and `secret_key`, at most 5 MiB in one request; an entry that is longer is dropped and counted
+//! as failed. Status 200 within 10 seconds means that the entries have arrived. Statuses 401, 403, 404 and
+//! 413 are final: the entries are counted as failed and not sent again. [The guide](../../guide/logging.md)
+//! says when a batch is sent, repeated and dropped.
 
 mod message;
 mod signature;
@@ -102,7 +104,12 @@ impl LogPlugin for TencentLogger {
         })
     }
 
-    fn sink(&self, build: &Build<'_>, config: &TencentCloudClsConfig, _: &QueueSettings) -> Result<LogService, String> {
+    fn sink(
+        &self,
+        build: &Build<'_>,
+        config: &TencentCloudClsConfig,
+        _: &QueueSettings,
+    ) -> Result<LogService, String> {
         LogService::new(build.services, config)
     }
 

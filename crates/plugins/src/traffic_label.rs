@@ -1,7 +1,7 @@
 //! # traffic-label
 //!
-//! Sets fields of the request by conditions and weights, so that later plugins and the upstream can tell apart the parts
-//! of the traffic.
+//! Sets fields of the request by conditions and weights, so that later plugins and the upstream can tell
+//! apart the parts of the traffic.
 //!
 //! ```json
 //! {
@@ -17,25 +17,26 @@
 //! }
 //! ```
 //!
-//! The rules are tried in their order. `match` is an [expression](../../guide/routing.md#expressions); a rule without it
-//! matches every request. Of the `actions` of a rule that matches one is chosen by weight: of as many requests in a row
-//! as the weights add up to, each gets exactly its share. An action with `set_headers` sets these fields, with variables
-//! in their values, and no further rule is tried. An action without `set_headers` sets none, and the rules after it are
-//! tried.
+//! The rules are tried in their order. `match` is an [expression](../../guide/routing.md#expressions); a rule
+//! without it matches every request. Of the `actions` of a rule that matches one is chosen by weight: of as
+//! many requests in a row as the weights add up to, each gets exactly its share. An action with `set_headers`
+//! sets these fields, with variables in their values, and no further rule is tried. An action without
+//! `set_headers` sets none, and the rules after it are tried.
 //!
-//! A field that the client has sent is replaced. An empty value, or one that is not valid in a field, removes it.
+//! A field that the client has sent is replaced. An empty value, or one that is not valid in a field, removes
+//! it.
 //!
 //! The plugin runs before [traffic-split](traffic-split.md), which can match the fields (`http_x_release`).
 
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind};
+use exchange::plugin::{Build, Flow, Plugin, PluginKind, PluginPhase};
 use router::vars::Expression;
 use serde_json::{Map, Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
-use crate::shared::fields::{FieldOperations, FieldOperation};
+use crate::shared::fields::{FieldOperation, FieldOperations};
 use crate::shared::weighted_turns::{Counter, WeightedTurns};
 use crate::shared::{config, expression, fields};
 
@@ -163,8 +164,8 @@ impl Plugin for TrafficLabel {
     }
 }
 
-/// Sets a field of the request. The client's own is removed where the value cannot be sent, because it must not stand in
-/// its place.
+/// Sets a field of the request. The client's own is removed where the value cannot be sent, because it must
+/// not stand in its place.
 fn set(exchange: &mut Exchange, name: &str, value: &[u8]) {
     if name.eq_ignore_ascii_case("Host") {
         // A value that cannot be a Host leaves the old one, because every request needs one.

@@ -1,7 +1,7 @@
 //! # traffic-split
 //!
-//! Divides the requests of a route among several upstreams: by weight for a canary, by conditions for a blue-green
-//! release, or by both.
+//! Divides the requests of a route among several upstreams: by weight for a canary, by conditions for a
+//! blue-green release, or by both.
 //!
 //! ```json
 //! {
@@ -20,24 +20,26 @@
 //! }
 //! ```
 //!
-//! **Rules** are tried in their order, and the first one that matches decides; without one the request goes to the
-//! upstream of the route. A rule matches if one of the [expressions](../../guide/routing.md#expressions) in `match` holds;
-//! a rule without `match` matches every request. An expression may read the body (`post_arg_id`).
+//! **Rules** are tried in their order, and the first one that matches decides; without one the request goes
+//! to the upstream of the route. A rule matches if one of the
+//! [expressions](../../guide/routing.md#expressions) in `match` holds; a rule without `match` matches every
+//! request. An expression may read the body (`post_arg_id`).
 //!
-//! **Upstreams.** Each element of `weighted_upstreams` names an upstream by `upstream_id`, holds one in `upstream`, or has
-//! neither: then it stands for the upstream of the route. `upstream_id` counts where both are given. An `upstream` takes
-//! all fields of an upstream object, health checks and retries among them; its connections and counters are its own.
+//! **Upstreams.** Each element of `weighted_upstreams` names an upstream by `upstream_id`, holds one in
+//! `upstream`, or has neither: then it stands for the upstream of the route. `upstream_id` counts where both
+//! are given. An `upstream` takes all fields of an upstream object, health checks and retries among them; its
+//! connections and counters are its own.
 //!
-//! **Weights.** Of as many requests in a row as the weights add up to, each upstream gets exactly its share. The turns
-//! are shared by all workers and go on when the configuration changes. An upstream with weight 0 gets no request,
-//! unless all weights are 0: then the upstreams share equally.
+//! **Weights.** Of as many requests in a row as the weights add up to, each upstream gets exactly its share.
+//! The turns are shared by all workers and go on when the configuration changes. An upstream with weight 0
+//! gets no request, unless all weights are 0: then the upstreams share equally.
 //!
-//! A request that comes to a rule with an `upstream_id` that does not exist is answered 500, and the error log names the
-//! upstream, at most once a second for each instance.
+//! A request that comes to a rule with an `upstream_id` that does not exist is answered 500, and the error
+//! log names the upstream, at most once a second for each instance.
 //!
-//! **On a stream route** sessions are divided in place of requests. Expressions read the variables of sessions, such as
-//! `remote_addr`, `ssl_server_name` and `mqtt_client_id`. A session for which an `upstream_id` is chosen that does not exist ends
-//! without a node.
+//! **On a stream route** sessions are divided in place of requests. Expressions read the variables of
+//! sessions, such as `remote_addr`, `ssl_server_name` and `mqtt_client_id`. A session for which an
+//! `upstream_id` is chosen that does not exist ends without a node.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -46,9 +48,11 @@ use exchange::Exchange;
 use exchange::observe::pace::Pace;
 use exchange::plugin::events::EventCounter;
 use exchange::plugin::stream::{StreamFlow, StreamKind, StreamPhase, StreamPlugin, StreamSession};
-use exchange::plugin::{Build, UpstreamChoice, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, UpstreamRef};
+use exchange::plugin::{
+    BufferedReply, Build, Explained, Flow, Plugin, PluginKind, PluginPhase, UpstreamChoice, UpstreamRef,
+};
 use model::check;
-use model::{PluginCatalog, Id, ObjectKind, schema};
+use model::{Id, ObjectKind, PluginCatalog, schema};
 use router::vars::{Expression, VariableSource};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -179,14 +183,16 @@ fn check(config: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks an upstream beyond its schema. Whether the registry that it names exists is known only when it is compiled.
+/// Checks an upstream beyond its schema. Whether the registry that it names exists is known only when it is
+/// compiled.
 fn check_upstream(written: &Value) -> Result<(), String> {
     if written.is_null() {
         return Ok(());
     }
     let registry = written.get("discovery_type").and_then(Value::as_str).map(Into::into);
     let catalog = PluginCatalog::default().with_registries(registry);
-    check::value(&catalog, ObjectKind::Upstream, written).map_err(|refusal| refusal.contract_message().to_owned())
+    check::value(&catalog, ObjectKind::Upstream, written)
+        .map_err(|refusal| refusal.contract_message().to_owned())
 }
 
 fn compile_matches(written: Option<&[WrittenMatch]>) -> Result<Option<Box<[Expression]>>, String> {
@@ -256,7 +262,8 @@ impl Plugin for TrafficSplit {
                 ));
             }
             if rule.matches(exchange) {
-                // Without one it is the route's own upstream, even if another plugin chose a different one before.
+                // Without one it is the route's own upstream, even if another plugin chose a different one
+                // before.
                 exchange.decision.upstream.clone_from(&rule.choices[rule.turns.next()]);
                 break;
             }
@@ -275,8 +282,9 @@ impl Plugin for TrafficSplit {
             }
             // The turn of this request is not taken, so that the share of others does not change.
             let with_share = rule.choices.iter().zip(rule.turns.shares()).filter(|(_, share)| *share > 0.0);
-            let choices: Vec<UpstreamChoice> =
-                with_share.map(|(upstream, share)| UpstreamChoice { upstream: upstream.clone(), share }).collect();
+            let choices: Vec<UpstreamChoice> = with_share
+                .map(|(upstream, share)| UpstreamChoice { upstream: upstream.clone(), share })
+                .collect();
             if let [only] = &choices[..] {
                 exchange.decision.upstream.clone_from(&only.upstream);
             }

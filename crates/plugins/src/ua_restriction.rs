@@ -1,7 +1,7 @@
 //! # ua-restriction
 //!
-//! Admits or refuses requests by their `User-Agent` field: either only those that a pattern of `allowlist` is found in, or
-//! all except those that a pattern of `denylist` is found in.
+//! Admits or refuses requests by their `User-Agent` field: either only those that a pattern of `allowlist` is
+//! found in, or all except those that a pattern of `denylist` is found in.
 //!
 //! ```json
 //! {
@@ -10,20 +10,23 @@
 //! }
 //! ```
 //!
-//! Exactly one of `allowlist` and `denylist` is given. Patterns are regular expressions, found anywhere in the field's value
-//! without the white space around it; `(?i)` at the beginning makes one ignore case. Of several such fields, one that
-//! `allowlist` admits is enough, and one that `denylist` refuses is enough.
+//! Exactly one of `allowlist` and `denylist` is given. Patterns are regular expressions, found anywhere in
+//! the field's value without the white space around it; `(?i)` at the beginning makes one ignore case. Of
+//! several such fields, one that `allowlist` admits is enough, and one that `denylist` refuses is enough.
 //!
-//! A refused request is answered with 403 and `{"message": "…"}`. A request without the field is refused too, with either
-//! list; `bypass_missing` lets it pass.
+//! A refused request is answered with 403 and `{"message": "…"}`. A request without the field is refused too,
+//! with either list; `bypass_missing` lets it pass.
 //!
-//! Clients may send any value, so that the field keeps honest robots away and protects nothing that is secret. Patterns with
-//! look-around or back-references are searched in at most 4 KiB; a request with a longer field is refused with 400.
+//! Clients may send any value, so that the field keeps honest robots away and protects nothing that is
+//! secret. Patterns with look-around or back-references are searched in at most 4 KiB; a request with a
+//! longer field is refused with 400.
 
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, explain_by_running};
+use exchange::plugin::{
+    BufferedReply, Build, Explained, Flow, Plugin, PluginKind, PluginPhase, explain_by_running,
+};
 use router::vars::GaveUp;
 use serde_json::Value;
 

@@ -11,10 +11,11 @@
 //! }
 //! ```
 //!
-//! A batch is one datagram with a list of JSON objects, with `batch_max_size` 1 the object alone. A datagram holds at most
-//! 65,507 bytes: a longer batch is sent in several, each with a list of its own, and an entry that is too long alone is
-//! dropped and counted. Networks may lose datagrams, and the longer they are the more likely; a closed port is noticed only
-//! if the server's host says so. `timeout` is how many seconds the address of a new name is waited for.
+//! A batch is one datagram with a list of JSON objects, with `batch_max_size` 1 the object alone. A datagram
+//! holds at most 65,507 bytes: a longer batch is sent in several, each with a list of its own, and an entry
+//! that is too long alone is dropped and counted. Networks may lose datagrams, and the longer they are the
+//! more likely; a closed port is noticed only if the server's host says so. `timeout` is how many seconds the
+//! address of a new name is waited for.
 //!
 //! Entries, bodies and formats are those of [`http-logger`](http-logger.md). [The
 //! guide](../../guide/plugins.md#calls-and-queues) says when a batch is sent, repeated and dropped.

@@ -11,20 +11,22 @@
 //! }
 //! ```
 //!
-//! A rule is a regular expression. It is searched in two texts. One is the canonical path, decoded, and the query as it was
-//! sent, behind a question mark: `/./internal/%61?x=%20` is searched as `/internal/a?x=%20`, so that another way to write a
-//! path does not bypass a rule. The other is the path and the query as they were sent, where that differs, so that a rule
-//! for an escape such as `%2e` or `%00` finds it, as in APISIX. The rules of a request are those of the request that came in, whatever other plugins make of its
-//! path.
+//! A rule is a regular expression. It is searched in two texts. One is the canonical path, decoded, and the
+//! query as it was sent, behind a question mark: `/./internal/%61?x=%20` is searched as `/internal/a?x=%20`,
+//! so that another way to write a path does not bypass a rule. The other is the path and the query as they
+//! were sent, where that differs, so that a rule for an escape such as `%2e` or `%00` finds it, as in APISIX.
+//! The rules of a request are those of the request that came in, whatever other plugins make of its path.
 //!
 //! A refused request is answered with `rejected_code`, without a body; with `rejected_msg` the body is
-//! `{"error_msg": "…"}`. An empty list of rules blocks every request, as in APISIX. Rules with look-around or back-references
-//! are searched in at most 4 KiB; a request with a longer text is refused with 400.
+//! `{"error_msg": "…"}`. An empty list of rules blocks every request, as in APISIX. Rules with look-around or
+//! back-references are searched in at most 4 KiB; a request with a longer text is refused with 400.
 
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, explain_by_running};
+use exchange::plugin::{
+    BufferedReply, Build, Explained, Flow, Plugin, PluginKind, PluginPhase, explain_by_running,
+};
 use router::vars::GaveUp;
 use serde_json::Value;
 

@@ -1,6 +1,7 @@
 //! # workflow
 //!
-//! Runs an action for the requests that meet a condition: refuses them, or limits them with limits of their own.
+//! Runs an action for the requests that meet a condition: refuses them, or limits them with limits of their
+//! own.
 //!
 //! ```json
 //! {
@@ -15,8 +16,9 @@
 //! ```
 //!
 //! The rules are tried in their order, and the first one with a `case` that holds decides; `case` is an
-//! [expression](../../guide/routing.md#expressions), and a rule without it holds for every request. Of its `actions` the
-//! first one runs, as in APISIX; the others are checked only. Without a rule that holds the request passes.
+//! [expression](../../guide/routing.md#expressions), and a rule without it holds for every request. Of its
+//! `actions` the first one runs, as in APISIX; the others are checked only. Without a rule that holds the
+//! request passes.
 //!
 //! | action | effect |
 //! |---|---|
@@ -24,14 +26,15 @@
 //! | `["limit-count", {…}]` | runs [limit-count](limit-count.md) with this configuration, without `group` |
 //! | `["limit-conn", {…}]` | runs [limit-conn](limit-conn.md) with this configuration |
 //!
-//! Limits of different rules count apart. An instance of the same plugin on the route, the service, the consumer or in a
-//! global rule does not run for a request for which an action ran it, so that no request counts twice.
+//! Limits of different rules count apart. An instance of the same plugin on the route, the service, the
+//! consumer or in a global rule does not run for a request for which an action ran it, so that no request
+//! counts twice.
 
 use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::chain::PluginInstance;
-use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, ResponseStep};
+use exchange::plugin::{BufferedReply, Build, Flow, Plugin, PluginKind, PluginPhase, ResponseStep};
 use model::PluginCatalog;
 use model::catalog::SchemaType;
 use model::check::UnknownFields;
@@ -182,9 +185,10 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         let action = rule.actions.first().ok_or("a rule needs an action")?;
         let (name, config) = parts(action);
         let action = match name.as_str() {
-            Some("return") => {
-                WorkflowAction::Return(BufferedReply::json(code(config)?, &json!({ "error_msg": "rejected by workflow" })))
-            }
+            Some("return") => WorkflowAction::Return(BufferedReply::json(
+                code(config)?,
+                &json!({ "error_msg": "rejected by workflow" }),
+            )),
             Some(name) => WorkflowAction::Run(build.plugin(&format!("rules/{index}"), name, config)?),
             None => return Err("the name of an action is a text".to_owned()),
         };

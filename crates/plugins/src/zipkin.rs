@@ -1,7 +1,7 @@
 //! # zipkin
 //!
-//! Reports requests as traces to Zipkin, or to another server with its HTTP API, and passes the trace on to the upstream
-//! in fields of [B3](https://github.com/openzipkin/b3-propagation). No request waits for it.
+//! Reports requests as traces to Zipkin, or to another server with its HTTP API, and passes the trace on to
+//! the upstream in fields of [B3](https://github.com/openzipkin/b3-propagation). No request waits for it.
 //!
 //! ```json
 //! {
@@ -11,13 +11,14 @@
 //! }
 //! ```
 //!
-//! **The caller's context** is the field `b3`, or the fields `X-B3-TraceId`, `X-B3-SpanId`, `X-B3-ParentSpanId`,
-//! `X-B3-Sampled` and `X-B3-Flags`. A `b3` without an id of a span is refused with 400; `0` alone means that the request is
-//! not reported. Ids that are not valid are ignored: a new trace begins. The upstream gets the fields `X-B3-…`, not `b3`.
+//! **The caller's context** is the field `b3`, or the fields `X-B3-TraceId`, `X-B3-SpanId`,
+//! `X-B3-ParentSpanId`, `X-B3-Sampled` and `X-B3-Flags`. A `b3` without an id of a span is refused with 400;
+//! `0` alone means that the request is not reported. Ids that are not valid are ignored: a new trace begins.
+//! The upstream gets the fields `X-B3-…`, not `b3`.
 //!
-//! **Sampling.** `X-B3-Sampled` with `1` or `true` reports the request, with `0` or `false` does not; otherwise
-//! `X-B3-Flags: 1` (`d` in `b3`) reports it; otherwise `sample_ratio` decides. Requests that are not reported have a context
-//! as well.
+//! **Sampling.** `X-B3-Sampled` with `1` or `true` reports the request, with `0` or `false` does not;
+//! otherwise `X-B3-Flags: 1` (`d` in `b3`) reports it; otherwise `sample_ratio` decides. Requests that are
+//! not reported have a context as well.
 //!
 //! **Spans.** Of a reported request, with `span_version` 2:
 //!
@@ -28,16 +29,16 @@
 //! | `apisix.response_span` | the head of the response | its end |
 //!
 //! With `span_version` 1 there are `apisix.rewrite`, `apisix.access`, `apisix.proxy` and, below the last one,
-//! `apisix.body_filter`. The upstream is below `apisix.proxy`. `apisix.request` has the tags `component`, `http.method`,
-//! `http.url`, `http.status_code` and `apisix.response_source`, and the address of the client. `service_name` and
-//! `server_addr` (by default the address of the listener) say where the span was made.
+//! `apisix.body_filter`. The upstream is below `apisix.proxy`. `apisix.request` has the tags `component`,
+//! `http.method`, `http.url`, `http.status_code` and `apisix.response_source`, and the address of the client.
+//! `service_name` and `server_addr` (by default the address of the listener) say where the span was made.
 //!
-//! **How it is sent.** As JSON in batches of at most 1,000 spans, when none has come for 5 seconds or the oldest is a
-//! minute old. A batch that does not arrive is lost and counted in `weir_batch_entries_total`, as are spans beyond 8,192 that
-//! wait. An `https` server is verified against `trusted_certificates`.
+//! **How it is sent.** As JSON in batches of at most 1,000 spans, when none has come for 5 seconds or the
+//! oldest is a minute old. A batch that does not arrive is lost and counted in `weir_batch_entries_total`, as
+//! are spans beyond 8,192 that wait. An `https` server is verified against `trusted_certificates`.
 //!
-//! `$zipkin_trace_id`, `$zipkin_span_id` and `$zipkin_context_traceparent` may be used in the access log and in log formats.
-//! [The guide](../../guide/tracing.md) shows a whole set-up.
+//! `$zipkin_trace_id`, `$zipkin_span_id` and `$zipkin_context_traceparent` may be used in the access log and
+//! in log formats. [The guide](../../guide/tracing.md) shows a whole set-up.
 
 mod spans;
 
@@ -46,9 +47,9 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::exchange::TraceContext;
 use exchange::observe::pace::Pace;
-use exchange::plugin::batch::{BatchQueue, Delivery, BatchEntry, QueueSettings, Sink};
+use exchange::plugin::batch::{BatchEntry, BatchQueue, Delivery, QueueSettings, Sink};
 use exchange::plugin::outbound::{HttpClient, check_uri};
-use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, ResponseStep};
+use exchange::plugin::{BufferedReply, Build, Flow, Plugin, PluginKind, PluginPhase, ResponseStep};
 use net::env::random_u64;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! # zstd
 //!
-//! Compresses response bodies with Zstandard for clients that accept it. An extension of this gateway: about as small as
-//! `brotli` at its middle levels, at the cost of `gzip` at level 1.
+//! Compresses response bodies with Zstandard for clients that accept it. An extension of this gateway: about
+//! as small as `brotli` at its middle levels, at the cost of `gzip` at level 1.
 //!
 //! ```json
 //! {
@@ -12,14 +12,14 @@
 //! }
 //! ```
 //!
-//! **Responses, fields, streams, logs, secrets.** As for [`gzip`](gzip.md), with `zstd` in place of `gzip`. A client that accepts
-//! several codings of a route with the same weight gets Zstandard.
+//! **Responses, fields, streams, logs, secrets.** As for [`gzip`](gzip.md), with `zstd` in place of `gzip`. A
+//! client that accepts several codings of a route with the same weight gets Zstandard.
 //!
-//! **Level.** `comp_level` 1 is the fastest, 19 the smallest. Compression runs on the thread of the request; above 9 it takes
-//! more than a millisecond for 64 KiB.
+//! **Level.** `comp_level` 1 is the fastest, 19 the smallest. Compression runs on the thread of the request;
+//! above 9 it takes more than a millisecond for 64 KiB.
 //!
-//! **Memory.** A response in flight has a state of one to three megabytes at level 3. The window is at most 1 MiB, and smaller
-//! for a response that tells a shorter length; every client decodes it (RFC 9659).
+//! **Memory.** A response in flight has a state of one to three megabytes at level 3. The window is at most 1
+//! MiB, and smaller for a response that tells a shorter length; every client decodes it (RFC 9659).
 
 use exchange::plugin::PluginKind;
 

@@ -1,5 +1,5 @@
-//! The reference of the plugins, made from each one's documentation and schemas: a page for each plugin and an index of all.
-//! The committed pages are compared with it.
+//! The reference of the plugins, made from each one's documentation and schemas: a page for each plugin and
+//! an index of all. The committed pages are compared with it.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../model/tests/reference/schema_table.rs"]
@@ -13,7 +13,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use exchange::plugin::stream::StreamPhase;
-use exchange::plugin::{PluginPhase, PluginKind};
+use exchange::plugin::{PluginKind, PluginPhase};
 use model::apisix_plugins::{self, Family};
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! Prints the cost of a lookup, a change and a route at 100 and at 100,000 routes, in one run.
 //!
-//! `cargo run --release -p router --example lookup`. Compare the rows with each other; the absolute figures depend on
-//! the machine.
+//! `cargo run --release -p router --example lookup`. Compare the rows with each other; the absolute figures
+//! depend on the machine.
 #![allow(clippy::print_stdout, reason = "printing is what an example is for")]
 
 use std::hint::black_box;
@@ -97,8 +97,8 @@ fn measure(name: &str, path: &str, host: Option<&str>, count: u32) {
     println!("{name:<24} {count:>8} {hit:>7} {miss:>7} {change:>9} {bytes:>8}");
 }
 
-/// The memory of the process, rules and router; only the rows of 100,000 are meaningful. Zero where there is no
-/// `/proc`.
+/// The memory of the process, rules and router; only the rows of 100,000 are meaningful. Zero where there is
+/// no `/proc`.
 fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * PAGE_BYTES

@@ -57,8 +57,9 @@ impl CidrSet {
     }
 }
 
-/// Parses a network: `10.0.0.0/8`, `fe80::/10`, or an address, which is a network of one address. `None` if it is
-/// neither, or if an octet begins with a zero (`010.0.0.0/8`), because some programs read that as octal.
+/// Parses a network: `10.0.0.0/8`, `fe80::/10`, or an address, which is a network of one address. `None` if
+/// it is neither, or if an octet begins with a zero (`010.0.0.0/8`), because some programs read that as
+/// octal.
 #[must_use]
 pub fn network(text: &str) -> Option<IpNet> {
     match text.split_once('/') {

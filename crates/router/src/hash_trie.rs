@@ -1,8 +1,9 @@
 //! A persistent multimap from byte strings: clones share structure, a change copies one short path.
 //!
-//! It knows no routes. Items with equal keys are adjacent, in the order of [`Item::rank`]. The trie branches 64 ways on
-//! the hash and keeps up to 64 items in a leaf, so a lookup takes three steps among 100,000 items and two among a
-//! hundred. The hash has no secret seed, because keys come from the configuration and never from clients.
+//! It knows no routes. Items with equal keys are adjacent, in the order of [`Item::rank`]. The trie branches
+//! 64 ways on the hash and keeps up to 64 items in a leaf, so a lookup takes three steps among 100,000 items
+//! and two among a hundred. The hash has no secret seed, because keys come from the configuration and never
+//! from clients.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -32,8 +33,8 @@ enum Node<T> {
     Leaf(Arc<Leaf<T>>),
 }
 
-/// Items with their hashes, sorted by hash, then rank. One item, the usual number in a big map, needs no memory
-/// of its own.
+/// Items with their hashes, sorted by hash, then rank. One item, the usual number in a big map, needs no
+/// memory of its own.
 type Leaf<T> = SmallVec<[(u32, T); 1]>;
 
 impl<T: Item> HashTrie<T> {

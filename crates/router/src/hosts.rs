@@ -31,8 +31,8 @@ impl Hash for HostPattern {
 }
 
 impl HostPattern {
-    /// Parses `example.com`, `*.example.com`, `*example.com`, each optionally with `:port`, or a bracketed IPv6
-    /// address.
+    /// Parses `example.com`, `*.example.com`, `*example.com`, each optionally with `:port`, or a bracketed
+    /// IPv6 address.
     ///
     /// # Errors
     /// A short reason: empty, too long, a `*` that is not the first byte, or a byte that no host may contain.
@@ -93,7 +93,8 @@ fn has_port(host: &[u8]) -> bool {
     host[after_address..].contains(&b':')
 }
 
-/// Counts comparisons of patterns on this thread, so that a test can distinguish a linear check from a quadratic one.
+/// Counts comparisons of patterns on this thread, so that a test can distinguish a linear check from a
+/// quadratic one.
 #[cfg(test)]
 pub(crate) mod comparisons {
     use std::cell::Cell;

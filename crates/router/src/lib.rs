@@ -1,7 +1,8 @@
-//! Chooses a route for a request: the canonical path, expressions over request variables, and the routing table.
+//! Chooses a route for a request: the canonical path, expressions over request variables, and the routing
+//! table.
 //!
-//! It knows no sockets, clocks, randomness, configuration files or actions of a route: a route is a [`Rule`] and the
-//! caller's `u32` slot. All functions depend only on their arguments.
+//! It knows no sockets, clocks, randomness, configuration files or actions of a route: a route is a [`Rule`]
+//! and the caller's `u32` slot. All functions depend only on their arguments.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod cidr;

@@ -1,7 +1,7 @@
 //! The request methods a route may be limited to, as bits.
 //!
-//! It knows only the ten methods that APISIX routes on; a request with another method has no bit and matches only
-//! routes without `methods`.
+//! It knows only the ten methods that APISIX routes on; a request with another method has no bit and matches
+//! only routes without `methods`.
 
 /// The methods in the order of their bits: `GET` is bit 0, `PURGE` is bit 9.
 pub const METHODS: [&str; 10] =

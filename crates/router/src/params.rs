@@ -1,7 +1,7 @@
 //! The path parameters of a matched route.
 //!
-//! It keeps copies of names and values in one buffer, so that a reused `Params` allocates nothing once it has grown to
-//! the largest set. It knows no routes.
+//! It keeps copies of names and values in one buffer, so that a reused `Params` allocates nothing once it has
+//! grown to the largest set. It knows no routes.
 
 /// Names and values in the order of the path.
 #[derive(Clone, Debug, Default)]

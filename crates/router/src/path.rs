@@ -1,42 +1,45 @@
 //! The one canonical form of a request path, which is matched, shown to plugins, logged and forwarded.
 //!
-//! It knows neither query, host nor routes. A path as sent is converted into two forms that always mean the same
-//! resource:
+//! It knows neither query, host nor routes. A path as sent is converted into two forms that always mean the
+//! same resource:
 //!
-//! * [`CanonicalPath::forward`]: escapes of unreserved characters decoded, the hex digits of the others in upper
-//!   case, dot segments resolved, repeated slashes merged, everything else as sent (RFC 3986 section 6.2.2).
-//! * [`CanonicalPath::decoded`]: the same with its escapes decoded. An encoded slash becomes a slash here, merged with
-//!   its neighbours as nginx and APISIX do, while the forward form keeps it as `%2F`; with `match_uri_encoded_slash` it
-//!   stays `%2F` in both forms (decision 0027).
+//! * [`CanonicalPath::forward`]: escapes of unreserved characters decoded, the hex digits of the others in
+//!   upper case, dot segments resolved, repeated slashes merged, everything else as sent (RFC 3986 section
+//!   6.2.2).
+//! * [`CanonicalPath::decoded`]: the same with its escapes decoded. An encoded slash becomes a slash here,
+//!   merged with its neighbours as nginx and APISIX do, while the forward form keeps it as `%2F`; with
+//!   `match_uri_encoded_slash` it stays `%2F` in both forms (decision 0027).
 //!
-//! A spelling that some origin would read as another path is refused with 400: a backslash, raw or as `%5C`, because
-//! Windows origins take it for a slash; a dot segment that only shows once an encoded slash is decoded (`..%2F`) or a
-//! parameter is cut off (`..;`), because servlet containers do both; an overlong UTF-8 form of an ASCII character; `..`
-//! above the root, as nginx does.
+//! A spelling that some origin would read as another path is refused with 400: a backslash, raw or as `%5C`,
+//! because Windows origins take it for a slash; a dot segment that only shows once an encoded slash is
+//! decoded (`..%2F`) or a parameter is cut off (`..;`), because servlet containers do both; an overlong UTF-8
+//! form of an ASCII character; `..` above the root, as nginx does.
 //!
-//! A path without any change, which is the usual case, is borrowed: it costs one table lookup per byte and no copy.
+//! A path without any change, which is the usual case, is borrowed: it costs one table lookup per byte and no
+//! copy.
 
 mod rewrite;
 
 use rewrite::PARAMETER_MARK;
 
-/// How paths are normalised. The options are the same for every request of a gateway, because two readings of one path
-/// would allow rules to be bypassed.
+/// How paths are normalised. The options are the same for every request of a gateway, because two readings of
+/// one path would allow rules to be bypassed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PathOptions {
     /// `//` means `/`. On by default, as in nginx; switch it off only for origins that distinguish the two.
     pub merge_slashes: bool,
-    /// APISIX `match_uri_encoded_slash`: an encoded slash is part of its segment and is matched as `%2F`. Off by
-    /// default, as in APISIX: it is matched as a slash. The forwarded path has `%2F` either way.
+    /// APISIX `match_uri_encoded_slash`: an encoded slash is part of its segment and is matched as `%2F`. Off
+    /// by default, as in APISIX: it is matched as a slash. The forwarded path has `%2F` either way.
     pub match_uri_encoded_slash: bool,
     /// APISIX `delete_uri_tail_slash`: `/a/` is matched as `/a`. The forwarded path keeps the slash.
     pub delete_uri_tail_slash: bool,
-    /// APISIX `normalize_uri_like_servlet`: `/a;x=1/b` is matched as `/a/b`. The forwarded path keeps the parameters,
-    /// because the servlet container needs them.
+    /// APISIX `normalize_uri_like_servlet`: `/a;x=1/b` is matched as `/a/b`. The forwarded path keeps the
+    /// parameters, because the servlet container needs them.
     pub normalize_uri_like_servlet: bool,
 }
 
-/// Buffers for paths that must be rewritten, reused from request to request, so that they grow to the longest path.
+/// Buffers for paths that must be rewritten, reused from request to request, so that they grow to the longest
+/// path.
 #[derive(Clone, Debug, Default)]
 pub struct PathScratch {
     forward: Vec<u8>,
@@ -63,8 +66,8 @@ pub enum PathError {
     /// A control character, raw or encoded.
     #[error("the path holds a control character")]
     Control,
-    /// An encoded slash within parameters, where `normalize_uri_like_servlet` cuts those off: the gateway would cut up to
-    /// the encoded slash, a servlet container up to the next real one.
+    /// An encoded slash within parameters, where `normalize_uri_like_servlet` cuts those off: the gateway
+    /// would cut up to the encoded slash, a servlet container up to the next real one.
     #[error("the path holds an encoded slash within the parameters of a segment")]
     EncodedSlashInParameters,
     /// A dot segment that shows only after decoding `%2F` or cutting `;parameters`.
@@ -89,9 +92,9 @@ pub enum PathError {
 
 /// Brings `raw`, a path without its query, into canonical form.
 ///
-/// The result borrows `raw` if it needs no change and has no escape, otherwise `scratch`. A caller that cannot keep the
-/// borrow stores [`CanonicalPath::is_as_sent`] and later reads `raw` or [`PathScratch::forward`] and
-/// [`PathScratch::decoded`].
+/// The result borrows `raw` if it needs no change and has no escape, otherwise `scratch`. A caller that
+/// cannot keep the borrow stores [`CanonicalPath::is_as_sent`] and later reads `raw` or
+/// [`PathScratch::forward`] and [`PathScratch::decoded`].
 ///
 /// # Errors
 /// See [`PathError`]; the client is answered 400.
@@ -155,8 +158,8 @@ impl<'a> CanonicalPath<'a> {
     }
 }
 
-/// The fast check: true only if both forms equal `raw`. False may also mean that the path is refused; `rewrite`
-/// decides.
+/// The fast check: true only if both forms equal `raw`. False may also mean that the path is refused;
+/// `rewrite` decides.
 fn is_canonical(raw: &[u8], options: &PathOptions) -> bool {
     let mut previous = 0;
     for (index, &byte) in raw.iter().enumerate() {

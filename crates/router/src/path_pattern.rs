@@ -1,8 +1,9 @@
 //! One path of a route: its literal beginning, and the pattern that the rest of a request path must match.
 //!
-//! It knows neither tables nor priorities. `*` matches any bytes, slashes and none included. At the start of a segment
-//! it may carry a name (`/a/*rest/b`), made of letters, digits, `_` and `-`; whatever follows is literal again. With
-//! parameters, a segment `:name` matches one segment that is not empty; a colon inside a segment is a colon.
+//! It knows neither tables nor priorities. `*` matches any bytes, slashes and none included. At the start of
+//! a segment it may carry a name (`/a/*rest/b`), made of letters, digits, `_` and `-`; whatever follows is
+//! literal again. With parameters, a segment `:name` matches one segment that is not empty; a colon inside a
+//! segment is a colon.
 
 use std::ops::Range;
 
@@ -83,7 +84,8 @@ impl PathPattern {
         &self.text.as_bytes()[..length]
     }
 
-    /// Whether the whole of `path`, which begins with the literal, matches. Writes parameters into `params`, if given.
+    /// Whether the whole of `path`, which begins with the literal, matches. Writes parameters into `params`,
+    /// if given.
     pub(crate) fn fits(&self, with_parameters: bool, path: &[u8], params: Option<&mut Params>) -> bool {
         let Some(reading) = self.reading(with_parameters) else {
             return path == self.text.as_bytes();
@@ -152,9 +154,9 @@ impl Reading {
         Self { literal_length, tokens: tokens.into_boxed_slice() }
     }
 
-    /// Matches the pieces between wildcards from the right, each as far right as possible, so that the first wildcard
-    /// takes the most bytes, as in a greedy regular expression. A piece has one possible end for each start, and the
-    /// end only moves right with the start, so no choice has to be taken back.
+    /// Matches the pieces between wildcards from the right, each as far right as possible, so that the first
+    /// wildcard takes the most bytes, as in a greedy regular expression. A piece has one possible end for
+    /// each start, and the end only moves right with the start, so no choice has to be taken back.
     fn fits(&self, text: &[u8], path: &[u8], captures: &mut Captures) -> bool {
         let first_any = self.tokens.iter().position(Token::is_any).unwrap_or(self.tokens.len());
         let (head, mut rest) = self.tokens.split_at(first_any);
@@ -230,8 +232,8 @@ fn fit_piece(
     Some(position)
 }
 
-/// The rightmost match of the piece in `within`: it ends at the range's end if the piece is the last, otherwise
-/// anywhere in it.
+/// The rightmost match of the piece in `within`: it ends at the range's end if the piece is the last,
+/// otherwise anywhere in it.
 fn fit_rightmost(
     tokens: &[Token],
     text: &[u8],

@@ -1,7 +1,7 @@
 //! A persistent radix tree: finds every stored key that is a prefix of a byte string.
 //!
-//! Does not know routes. Clones share structure; a change copies the nodes from the root to its key that are shared. No
-//! function recurses, because keys may nest as deep as they are long.
+//! Does not know routes. Clones share structure; a change copies the nodes from the root to its key that are
+//! shared. No function recurses, because keys may nest as deep as they are long.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ pub(crate) struct PrefixTree<V> {
     root: Option<Arc<Node<V>>>,
 }
 
-/// The values of a lookup, from the shortest key to the longest. More than 16 nested keys, which no usual configuration
-/// has, cost an allocation.
+/// The values of a lookup, from the shortest key to the longest. More than 16 nested keys, which no usual
+/// configuration has, cost an allocation.
 pub(crate) type Nested<'t, V> = SmallVec<[&'t V; 16]>;
 
 #[derive(Clone, Debug)]
@@ -36,8 +36,8 @@ struct Children<V> {
 enum Index {
     /// The first bytes, in order.
     Few(SmallVec<[u8; FEW_MAX]>),
-    /// For each byte the index of its child, or `ABSENT`; an index may be as high as 255, so a byte is too small for
-    /// both.
+    /// For each byte the index of its child, or `ABSENT`; an index may be as high as 255, so a byte is too
+    /// small for both.
     Many(Box<[u16; 256]>),
 }
 
@@ -97,7 +97,8 @@ impl<V: Clone> PrefixTree<V> {
         Some(depth)
     }
 
-    /// The node `depth` steps down towards `key`, unshared like all nodes above it, and the rest of the key below it.
+    /// The node `depth` steps down towards `key`, unshared like all nodes above it, and the rest of the key
+    /// below it.
     fn descend<'k>(&mut self, key: &'k [u8], depth: usize) -> (&mut Node<V>, &'k [u8]) {
         let mut node = Arc::make_mut(self.root.get_or_insert_with(|| Arc::new(Node::new(b""))));
         let mut rest = key;
@@ -127,7 +128,8 @@ impl<V: Clone> PrefixTree<V> {
         node.value = Some(value);
     }
 
-    /// Removes or merges the node of a key that lost its value, and its parent if that needs no node of its own now.
+    /// Removes or merges the node of a key that lost its value, and its parent if that needs no node of its
+    /// own now.
     fn tidy(&mut self, key: &[u8], depth: usize) {
         if depth > 0 {
             let (parent, rest) = self.descend(key, depth - 1);
@@ -148,7 +150,8 @@ impl<V: Clone> PrefixTree<V> {
 }
 
 impl<V> Drop for PrefixTree<V> {
-    /// Drops the nodes one by one, because thousands of nested keys must not become thousands of stack frames.
+    /// Drops the nodes one by one, because thousands of nested keys must not become thousands of stack
+    /// frames.
     fn drop(&mut self) {
         let mut waiting: Vec<Arc<Node<V>>> = self.root.take().into_iter().collect();
         while let Some(node) = waiting.pop() {
@@ -236,8 +239,8 @@ impl<V> Children<V> {
     }
 }
 
-/// Number of children up to which a search over their first bytes is faster than a table of 512 bytes: one vector
-/// register.
+/// Number of children up to which a search over their first bytes is faster than a table of 512 bytes: one
+/// vector register.
 const FEW_MAX: usize = 16;
 /// No child begins with this byte.
 const ABSENT: u16 = u16::MAX;

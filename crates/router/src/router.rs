@@ -2,16 +2,17 @@
 //!
 //! It does not know the contents of a slot. The semantics are those of APISIX's three routers:
 //!
-//! 1. [`Mode::HostUri`]: the routes under the host's exact name, then under each wildcard from the longest suffix to
-//!    the shortest, then those without hosts; patterns with a port go before those without. The other modes have one
-//!    table and take hosts as one more test.
-//! 2. Within a table: an exact path before any prefix, whatever the priorities; prefixes from the longest literal.
-//! 3. Routes that share a literal: the higher priority, then the longer path, then the lower `order` (the older
-//!    route), then the lower slot.
+//! 1. [`Mode::HostUri`]: the routes under the host's exact name, then under each wildcard from the longest
+//!    suffix to the shortest, then those without hosts; patterns with a port go before those without. The
+//!    other modes have one table and take hosts as one more test.
+//! 2. Within a table: an exact path before any prefix, whatever the priorities; prefixes from the longest
+//!    literal.
+//! 3. Routes that share a literal: the higher priority, then the longer path, then the lower `order` (the
+//!    older route), then the lower slot.
 //! 4. In one candidate: methods, remote address, hosts, `vars`, and last the rest of the path.
 //!
-//! A clone shares its structure with the original; inserting or removing copies only the path to the change, so a
-//! published clone is never affected and a change among 100,000 routes costs microseconds.
+//! A clone shares its structure with the original; inserting or removing copies only the path to the change,
+//! so a published clone is never affected and a change among 100,000 routes costs microseconds.
 
 mod explain;
 mod hosts;
@@ -103,8 +104,8 @@ impl Router {
         }
     }
 
-    /// Removes the rule of a slot. `rule` is the one that was inserted, or an equal one; without effect if the slot
-    /// does not hold it.
+    /// Removes the rule of a slot. `rule` is the one that was inserted, or an equal one; without effect if
+    /// the slot does not hold it.
     pub fn remove(&mut self, slot: u32, rule: &Arc<Rule>) {
         let with_parameters = self.mode == Mode::UriWithParameter;
         if self.change(slot, rule, |table, entry| table.remove(with_parameters, &entry)) {
@@ -131,8 +132,9 @@ impl Router {
         self.body_readers > 0
     }
 
-    /// The slot of the route that matches. `params` is emptied, and filled in [`Mode::UriWithParameter`]. Also `None`
-    /// if it is undecided whether a route's `vars` hold; the request is told by [`VariableSource::search_gave_up`].
+    /// The slot of the route that matches. `params` is emptied, and filled in [`Mode::UriWithParameter`].
+    /// Also `None` if it is undecided whether a route's `vars` hold; the request is told by
+    /// [`VariableSource::search_gave_up`].
     pub fn find<V: RequestView>(&self, request: &V, params: &mut Params) -> Option<u32> {
         self.find_match(request, params).map(|found| found.slot)
     }
@@ -196,7 +198,8 @@ impl Router {
         Verdict::Matched
     }
 
-    /// Calls `change` for each entry of a rule and each table it belongs to; returns whether any table changed.
+    /// Calls `change` for each entry of a rule and each table it belongs to; returns whether any table
+    /// changed.
     fn change(
         &mut self,
         slot: u32,

@@ -26,12 +26,13 @@ pub struct RuleInput {
     pub remote_addrs: Option<CidrSet>,
     /// `vars`; none: always true.
     pub vars: Option<Arc<Expression>>,
-    /// A further condition, of a type that the caller knows: [`crate::RequestView::holds`] tells whether it holds.
+    /// A further condition, of a type that the caller knows: [`crate::RequestView::holds`] tells whether it
+    /// holds.
     pub condition: Option<Arc<dyn Any + Send + Sync>>,
     /// `priority`: among routes with the same literal path the higher is tried first.
     pub priority: i64,
-    /// The order of routes that are otherwise equal: the lower is tried first, then the lower slot. Use the revision
-    /// that created the route, so that every instance decides alike.
+    /// The order of routes that are otherwise equal: the lower is tried first, then the lower slot. Use the
+    /// revision that created the route, so that every instance decides alike.
     pub order: u64,
 }
 
@@ -71,8 +72,8 @@ impl Rule {
     /// Checks the conditions. Entries written twice count once.
     ///
     /// # Errors
-    /// The first malformed path or host, with its place. A path that does not begin with `/` or `*` is accepted, as
-    /// APISIX accepts it, though no request has such a path.
+    /// The first malformed path or host, with its place. A path that does not begin with `/` or `*` is
+    /// accepted, as APISIX accepts it, though no request has such a path.
     pub fn new(input: RuleInput) -> Result<Self, RuleError> {
         if input.paths.is_empty() {
             return Err(RuleError { field: RuleField::Paths(0), reason: "a route needs at least one path" });
@@ -162,12 +163,12 @@ impl fmt::Display for RuleField {
 /// Most paths of one route; each is in the table under every host of the route.
 const PATHS_MAX: usize = 10_000;
 
-/// Hosts of one route or service. 10,000 cover a route for all domains of a hosting provider's customer; more belong in
-/// several routes with one service, so that one write does not occupy the control side for seconds.
+/// Hosts of one route or service. 10,000 cover a route for all domains of a hosting provider's customer; more
+/// belong in several routes with one service, so that one write does not occupy the control side for seconds.
 pub const HOSTS_MAX: usize = 10_000;
 
-/// Pairs of a host and a path of one route. Where hosts are looked up first, each pair is an entry of some fifty bytes:
-/// 10,000 hosts with 10,000 paths would take gigabytes.
+/// Pairs of a host and a path of one route. Where hosts are looked up first, each pair is an entry of some
+/// fifty bytes: 10,000 hosts with 10,000 paths would take gigabytes.
 const PAIRS_MAX: usize = 1_000_000;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The routes of one host, or of all: exact paths by hash, prefixes by tree, in the order in which they are tried.
+//! The routes of one host, or of all: exact paths by hash, prefixes by tree, in the order in which they are
+//! tried.
 //!
 //! It knows neither hosts nor the other conditions of a route.
 
@@ -78,9 +79,9 @@ impl Table {
         self.exact.len() == 0 && self.prefix_entries == 0
     }
 
-    /// Calls `visit` with the entries with a literal that matches `path`, in the order in which they are tried: exact
-    /// ones, whatever their priority, then prefixes from the longest literal to the shortest. Stops at the first result
-    /// and returns it.
+    /// Calls `visit` with the entries with a literal that matches `path`, in the order in which they are
+    /// tried: exact ones, whatever their priority, then prefixes from the longest literal to the shortest.
+    /// Stops at the first result and returns it.
     pub(crate) fn visit<'t, R>(
         &'t self,
         path: &[u8],
@@ -118,7 +119,8 @@ impl Item for Entry {
         self.pattern().as_str().as_bytes()
     }
 
-    /// Higher priority first, then the longer path, then the older route; slot and index make the order total.
+    /// Higher priority first, then the longer path, then the older route; slot and index make the order
+    /// total.
     fn rank(&self, other: &Self) -> Ordering {
         let lengths = (self.pattern().as_str().len(), other.pattern().as_str().len());
         (other.rule.priority.cmp(&self.rule.priority))

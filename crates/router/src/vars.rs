@@ -1,7 +1,8 @@
-//! Request variables, text templates, and the expressions over variables by which routes and plugins are filtered.
+//! Request variables, text templates, and the expressions over variables by which routes and plugins are
+//! filtered.
 //!
-//! It does not know how a request is stored: a [`VariableSource`] returns one variable at a time. Names are parsed when
-//! the configuration is compiled, so that a request costs a `match`, not a search by name.
+//! It does not know how a request is stored: a [`VariableSource`] returns one variable at a time. Names are
+//! parsed when the configuration is compiled, so that a request costs a `match`, not a search by name.
 
 mod backtracking;
 mod builtin;
@@ -32,7 +33,8 @@ pub trait VariableSource {
     /// The present value; `None` if the variable is unset in nginx's sense.
     fn variable<'a>(&'a self, variable: &Variable) -> Option<Value<'a>>;
 
-    /// Called if a search for a pattern was given up, so that it is undecided whether an expression holds. A source
-    /// that serves requests refuses the request, because neither the expression nor its negation may be taken for true.
+    /// Called if a search for a pattern was given up, so that it is undecided whether an expression holds. A
+    /// source that serves requests refuses the request, because neither the expression nor its negation may
+    /// be taken for true.
     fn search_gave_up(&self, _reason: GaveUp) {}
 }

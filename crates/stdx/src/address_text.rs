@@ -36,7 +36,8 @@ impl AddressText {
         &self.bytes[..self.length]
     }
 
-    /// Appends an octet in decimal and a dot. Written by hand, because a formatter costs more and this runs for every request.
+    /// Appends an octet in decimal and a dot. Written by hand, because a formatter costs more and this runs
+    /// for every request.
     fn push_octet(&mut self, octet: u8) {
         let room = &mut self.bytes[self.length..self.length + b"255.".len()];
         let (hundreds, tens, ones) = (octet / 100, octet / 10 % 10, octet % 10);

@@ -13,7 +13,8 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// An empty buffer of [`SMALL_BYTES`] from the thread's pool: for a head, or for a peer that may never send more.
+    /// An empty buffer of [`SMALL_BYTES`] from the thread's pool: for a head, or for a peer that may never
+    /// send more.
     pub fn small() -> Self {
         BufferPool::take(Size::Small)
     }
@@ -105,8 +106,8 @@ impl Buffer {
         }
     }
 
-    /// Makes the capacity at least `capacity`, keeping the bytes; one beyond [`LARGE_BYTES`] does not go back to the
-    /// pool.
+    /// Makes the capacity at least `capacity`, keeping the bytes; one beyond [`LARGE_BYTES`] does not go back
+    /// to the pool.
     pub fn grow_to(&mut self, capacity: usize) {
         if capacity > self.capacity() {
             let mut grown = if capacity <= LARGE_BYTES {
@@ -120,8 +121,9 @@ impl Buffer {
         }
     }
 
-    /// Makes the capacity twice as large, but no larger than `most`, keeping the bytes: a peer that sends without end
-    /// takes no more memory than twice the bytes that have come. The new memory does not go back to the pool.
+    /// Makes the capacity twice as large, but no larger than `most`, keeping the bytes: a peer that sends
+    /// without end takes no more memory than twice the bytes that have come. The new memory does not go back
+    /// to the pool.
     pub fn double_to(&mut self, most: usize) {
         let capacity = (2 * self.capacity()).min(most);
         if capacity > self.capacity() {
@@ -131,8 +133,8 @@ impl Buffer {
         }
     }
 
-    /// Gives back memory that the filled bytes do not need: all of it if there are none, all but a small buffer's if they fit
-    /// into one.
+    /// Gives back memory that the filled bytes do not need: all of it if there are none, all but a small
+    /// buffer's if they fit into one.
     pub fn shrink(&mut self) {
         if self.is_empty() {
             *self = Buffer::none();

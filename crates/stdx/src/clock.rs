@@ -1,5 +1,5 @@
-//! Monotonic time as a plain number, and the calendar: the UTC date of a given wall-clock second, also as HTTP writes it. It does not know the
-//! time zone. [`unix_time`] is the one reader of the wall clock.
+//! Monotonic time as a plain number, and the calendar: the UTC date of a given wall-clock second, also as
+//! HTTP writes it. It does not know the time zone. [`unix_time`] is the one reader of the wall clock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,8 +9,8 @@ pub fn unix_time() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Nanoseconds of the machine's monotonic clock, the same for all threads and processes; read several times for every
-/// request, and hence without the arithmetic of `Instant`.
+/// Nanoseconds of the machine's monotonic clock, the same for all threads and processes; read several times
+/// for every request, and hence without the arithmetic of `Instant`.
 #[inline]
 pub fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };

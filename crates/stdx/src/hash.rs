@@ -3,8 +3,8 @@
 
 use std::hash::{BuildHasher, Hasher};
 
-/// The hasher state of tables: seeded per process, so that a peer that does not see the hashes cannot choose keys that
-/// collide.
+/// The hasher state of tables: seeded per process, so that a peer that does not see the hashes cannot choose
+/// keys that collide.
 pub type FastState = foldhash::fast::RandomState;
 /// A hash map for keys on the request path.
 pub type FastMap<K, V> = hashbrown::HashMap<K, V, FastState>;

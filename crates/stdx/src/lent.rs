@@ -1,11 +1,12 @@
-//! A value that is lent for the time of one call: code that keeps no borrow, such as functions that a script calls back, reaches
-//! it through a cell of its thread. It knows nothing of the value.
+//! A value that is lent for the time of one call: code that keeps no borrow, such as functions that a script
+//! calls back, reaches it through a cell of its thread. It knows nothing of the value.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
 use std::ptr::NonNull;
 
-/// Holds the place of a value while [`Lent::lend`] runs. Clones of an `Rc` of it are given to the code that is called back.
+/// Holds the place of a value while [`Lent::lend`] runs. Clones of an `Rc` of it are given to the code that
+/// is called back.
 pub struct Lent<T> {
     place: Cell<Option<Place<T>>>,
 }
@@ -44,8 +45,8 @@ impl<T> Drop for Restore<'_, T> {
 }
 
 impl<T> Lent<T> {
-    /// Runs `call`, during which [`Lent::with`] reaches `value`. A future is lent its value anew at each poll. A call inside
-    /// another one lends its own value, and the outer value again when it ends.
+    /// Runs `call`, during which [`Lent::with`] reaches `value`. A future is lent its value anew at each
+    /// poll. A call inside another one lends its own value, and the outer value again when it ends.
     pub fn lend<R>(&self, value: &mut T, call: impl FnOnce() -> R) -> R {
         self.lend_place(Place { at: NonNull::from(value), is_exclusive: true }, call)
     }
@@ -61,24 +62,26 @@ impl<T> Lent<T> {
         call()
     }
 
-    /// Runs `work` with the value. None where no value is lent or it may only be read, or where `work` of another call holds
-    /// it.
+    /// Runs `work` with the value. None where no value is lent or it may only be read, or where `work` of
+    /// another call holds it.
     pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
         let mut place = self.place.get().filter(|place| place.is_exclusive)?;
         self.place.set(None);
         let _restore = Restore { place: &self.place, former: Some(place) };
-        // SAFETY: `lend` has an exclusive borrow of the value for as long as the place stands in the cell, because its guard
-        // takes the place out before the borrow ends. The place is out of the cell while `work` runs, so that this is the only
-        // reference made of it. The cell cannot be shared with another thread, because `Cell` is not `Sync`.
+        // SAFETY: `lend` has an exclusive borrow of the value for as long as the place stands in the cell,
+        // because its guard takes the place out before the borrow ends. The place is out of the cell while
+        // `work` runs, so that this is the only reference made of it. The cell cannot be shared with another
+        // thread, because `Cell` is not `Sync`.
         Some(work(unsafe { place.at.as_mut() }))
     }
 
-    /// Runs `work` with the value, which may have been lent for reading alone. None where no value is lent, or where `work` of
-    /// another call holds it.
+    /// Runs `work` with the value, which may have been lent for reading alone. None where no value is lent,
+    /// or where `work` of another call holds it.
     pub fn read<R>(&self, work: impl FnOnce(&T) -> R) -> Option<R> {
         let place = self.place.take()?;
         let _restore = Restore { place: &self.place, former: Some(place) };
-        // SAFETY: as for `with`; `lend_shared` has a shared borrow of the value, and this reference is shared as well.
+        // SAFETY: as for `with`; `lend_shared` has a shared borrow of the value, and this reference is shared
+        // as well.
         Some(work(unsafe { place.at.as_ref() }))
     }
 }

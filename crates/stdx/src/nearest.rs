@@ -2,8 +2,8 @@
 
 use strsim::osa_distance;
 
-/// The candidate that is at most a third of its length away in single-letter edits, the nearest one first. Case does not
-/// count, nor does `-` for `_`.
+/// The candidate that is at most a third of its length away in single-letter edits, the nearest one first.
+/// Case does not count, nor does `-` for `_`.
 #[must_use]
 pub fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |name: &str| name.to_ascii_lowercase().replace('-', "_");
@@ -19,12 +19,14 @@ pub fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>)
         .map(|(_, candidate)| candidate)
 }
 
-/// The candidate that `written` is a typing error of: at most `TYPING_ERRORS` single-letter edits away, and less than half
-/// of its length, because two names of three letters are often two edits apart and have nothing in common. Case does not
-/// count, nor does `-` for `_`. The nearest one first; none if `written` is a candidate itself.
+/// The candidate that `written` is a typing error of: at most `TYPING_ERRORS` single-letter edits away, and
+/// less than half of its length, because two names of three letters are often two edits apart and have
+/// nothing in common. Case does not count, nor does `-` for `_`. The nearest one first; none if `written` is
+/// a candidate itself.
 #[must_use]
 pub fn misspelt<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A longer name cannot be a typing error of any name this program knows, and the distance costs the product.
+    // A longer name cannot be a typing error of any name this program knows, and the distance costs the
+    // product.
     if written.len() > NAME_BYTES_MAX {
         return None;
     }

@@ -2,9 +2,9 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// Passes every call to the system's allocator, after it has called the function with the number of allocations (0 or 1),
-/// the bytes taken and the bytes given back. The function must neither allocate nor panic; a thread may call it while
-/// its thread-local values are destroyed.
+/// Passes every call to the system's allocator, after it has called the function with the number of
+/// allocations (0 or 1), the bytes taken and the bytes given back. The function must neither allocate nor
+/// panic; a thread may call it while its thread-local values are destroyed.
 #[derive(Debug)]
 pub struct NotingAllocator(pub fn(allocations: usize, taken_bytes: usize, given_bytes: usize));
 

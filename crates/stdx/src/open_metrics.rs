@@ -1,8 +1,9 @@
-//! The text of [`crate::prometheus_text`] as OpenMetrics 1.0, for readers that take exemplars. It knows no metric.
+//! The text of [`crate::prometheus_text`] as OpenMetrics 1.0, for readers that take exemplars. It knows no
+//! metric.
 //!
-//! The names and labels of the samples are the same in both formats, so that a reader that changes to this one goes on with the
-//! same series. For that, a counter without the suffix `_total`, as the contract has, is `unknown` here, and the bounds of
-//! buckets are written without a fraction.
+//! The names and labels of the samples are the same in both formats, so that a reader that changes to this
+//! one goes on with the same series. For that, a counter without the suffix `_total`, as the contract has, is
+//! `unknown` here, and the bounds of buckets are written without a fraction.
 
 use std::fmt::Write;
 
@@ -12,8 +13,8 @@ use crate::prometheus_text::EXEMPLAR;
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const MEDIA_TYPE: &str = "application/openmetrics-text";
 
-/// Whether a reader with this `Accept` (RFC 9110 section 12.5.1) wants OpenMetrics: it lists the type, with no smaller weight
-/// than plain text.
+/// Whether a reader with this `Accept` (RFC 9110 section 12.5.1) wants OpenMetrics: it lists the type, with
+/// no smaller weight than plain text.
 pub fn is_wanted(accept: &str) -> bool {
     let weight = |name: &str| {
         let entries = accept.split(',').map(|entry| entry.split(';').map(str::trim));

@@ -1,5 +1,5 @@
-//! A box with memory from free lists of the current thread, so that a steady state of short-lived values (futures,
-//! per-request state) allocates nothing. It does not know its content.
+//! A box with memory from free lists of the current thread, so that a steady state of short-lived values
+//! (futures, per-request state) allocates nothing. It does not know its content.
 //!
 //! Blocks are grouped by power-of-two size classes; what is larger or more strictly aligned goes to the
 //! allocator. The box is not `Send`: a block returns to the list of the thread that made it.
@@ -29,14 +29,14 @@ impl<T> PooledBox<T> {
         Self::make(|| value)
     }
 
-    /// Makes a value in pooled memory. Where the compiler sees what `make` does it makes the value in its place, which a
-    /// value that is handed over cannot be: it is made first and copied then.
+    /// Makes a value in pooled memory. Where the compiler sees what `make` does it makes the value in its
+    /// place, which a value that is handed over cannot be: it is made first and copied then.
     #[inline]
     #[allow(unsafe_code)]
     pub fn make(make: impl FnOnce() -> T) -> Self {
         let place = Blocks::take(Layout::new::<T>()).cast::<T>();
-        // SAFETY: the block is at least as large and as aligned as `T` asks for, and has no other owner. Should `make`
-        // panic the block is lost, and nothing else.
+        // SAFETY: the block is at least as large and as aligned as `T` asks for, and has no other owner.
+        // Should `make` panic the block is lost, and nothing else.
         unsafe { place.write(make()) };
         Self { value: place, owns: PhantomData }
     }

@@ -1,5 +1,5 @@
-//! The Prometheus text exposition format, version 0.0.4: the lines in front of a metric, its samples, and exemplars as
-//! comments, which [`crate::open_metrics`] makes part of the samples. It knows no metric.
+//! The Prometheus text exposition format, version 0.0.4: the lines in front of a metric, its samples, and
+//! exemplars as comments, which [`crate::open_metrics`] makes part of the samples. It knows no metric.
 
 use std::fmt::{Display, Write};
 

@@ -18,8 +18,8 @@ impl<T> Published<T> {
         Self { generation: AtomicU64::new(1), current: Mutex::new(value) }
     }
 
-    /// Replaces the value; returns the new generation. The old value is dropped here, outside the lock, if no reader
-    /// holds it.
+    /// Replaces the value; returns the new generation. The old value is dropped here, outside the lock, if no
+    /// reader holds it.
     pub fn publish(&self, value: Arc<T>) -> u64 {
         let mut current = self.lock();
         let old = std::mem::replace(&mut *current, value);

@@ -1,5 +1,5 @@
-//! How often the same thing is said: at most one line per key and interval, with the number of events since the line
-//! before. The table is bounded. It says nothing itself and reads no clock.
+//! How often the same thing is said: at most one line per key and interval, with the number of events since
+//! the line before. The table is bounded. It says nothing itself and reads no clock.
 
 use std::hash::Hash;
 
@@ -37,14 +37,15 @@ pub struct Line<V> {
 }
 
 impl<K: Clone + Eq + Hash, V> Throttle<K, V> {
-    /// Allows the first line of each key at once, then one every `interval_ms` milliseconds. Keys beyond `capacity`
-    /// share one entry.
+    /// Allows the first line of each key at once, then one every `interval_ms` milliseconds. Keys beyond
+    /// `capacity` share one entry.
     #[must_use]
     pub fn new(interval_ms: u64, capacity: usize) -> Self {
         Self { interval_ms, capacity, entries: FastMap::default(), others: None }
     }
 
-    /// Notes an event. Gives the line if it is time for one; otherwise the event is counted for the next line.
+    /// Notes an event. Gives the line if it is time for one; otherwise the event is counted for the next
+    /// line.
     pub fn note(&mut self, key: &K, now_ms: u64, about: impl FnOnce() -> V) -> Option<Line<V>> {
         let is_of_several = !self.entries.contains_key(key) && self.entries.len() >= self.capacity;
         let entry = if is_of_several {

@@ -42,8 +42,8 @@ struct Entry {
     waker: Option<Waker>,
 }
 
-/// Timers that are commonly due in one tick: room for them is taken at the start, so that the first expiry of a worker that
-/// is warm allocates nothing.
+/// Timers that are commonly due in one tick: room for them is taken at the start, so that the first expiry of
+/// a worker that is warm allocates nothing.
 const DUE_CAPACITY: usize = 16;
 
 impl TimerId {
@@ -105,8 +105,8 @@ impl Timers {
         }
     }
 
-    /// From now on no deadline is set behind `bound_ms`, however late it was meant to be; `None` lifts the bound. A
-    /// deadline that is set already stays.
+    /// From now on no deadline is set behind `bound_ms`, however late it was meant to be; `None` lifts the
+    /// bound. A deadline that is set already stays.
     pub fn bound(&mut self, id: TimerId, bound_ms: Option<u64>) {
         if let Some(entry) = self.entry_mut(id) {
             entry.bound_ms = bound_ms.unwrap_or(NEVER);
@@ -147,14 +147,14 @@ impl Timers {
         self.due = due;
     }
 
-    /// Appends the wakers of all timers that were ever set, expired or not: for a thread that wants all its tasks to
-    /// look around, as at its end.
+    /// Appends the wakers of all timers that were ever set, expired or not: for a thread that wants all its
+    /// tasks to look around, as at its end.
     pub fn wake_all(&self, wakers: &mut Vec<Waker>) {
         wakers.extend(self.entries.iter().filter_map(|entry| entry.waker.clone()));
     }
 
-    /// The waker that the timer at `index` was last set with, to wake its task before the deadline. None if the timer was
-    /// never set, or has expired, in which case the task was woken.
+    /// The waker that the timer at `index` was last set with, to wake its task before the deadline. None if
+    /// the timer was never set, or has expired, in which case the task was woken.
     pub fn waker_at(&self, index: u32) -> Option<Waker> {
         self.entries.get(index as usize)?.waker.clone()
     }

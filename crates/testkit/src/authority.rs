@@ -1,4 +1,5 @@
-//! An authority in memory and the certificates that it signs, in PEM, for gateways and clients that speak TLS.
+//! An authority in memory and the certificates that it signs, in PEM, for gateways and clients that speak
+//! TLS.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,5 @@
-//! A client that keeps cookies, follows redirects and fills in forms, for logins at real providers. It runs no scripts.
+//! A client that keeps cookies, follows redirects and fills in forms, for logins at real providers. It runs
+//! no scripts.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -79,7 +80,8 @@ impl Browser {
         panic!("more than {REDIRECTS_MAX} redirects, the last one from {}", page.url);
     }
 
-    /// Follows redirects until one leads to a URL that begins with `start`, which is not asked for; gives that URL.
+    /// Follows redirects until one leads to a URL that begins with `start`, which is not asked for; gives
+    /// that URL.
     pub fn follow_to(&mut self, mut page: Page, start: &str) -> String {
         for _ in 0..REDIRECTS_MAX {
             let url = page.location();
@@ -102,8 +104,8 @@ impl Browser {
         self.ask("POST", &resolve(&page.url, &form.action), &fields, &body)
     }
 
-    /// Logs in at the provider with this page, and agrees to what it asks for; follows redirects up to the one to a URL
-    /// that begins with `back`, which is not asked for.
+    /// Logs in at the provider with this page, and agrees to what it asks for; follows redirects up to the
+    /// one to a URL that begins with `back`, which is not asked for.
     pub fn log_in(&mut self, mut page: Page, user: &str, password: &str, back: &str) -> String {
         for _ in 0..FORMS_MAX {
             let credentials = [("login", user), ("username", user), ("password", password)];

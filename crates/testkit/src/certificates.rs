@@ -23,7 +23,8 @@ impl Certificates {
         let authority_key = KeyPair::generate().expect("a key");
         let mut authority = CertificateParams::new(Vec::new()).expect("no names");
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        // Names of their own, because OpenSSL takes a certificate with equal subject and issuer for a self-signed one.
+        // Names of their own, because OpenSSL takes a certificate with equal subject and issuer for a
+        // self-signed one.
         authority.distinguished_name.push(DnType::CommonName, "authority of a test");
         let authority_certificate = authority.self_signed(&authority_key).expect("a certificate");
         write(AUTHORITY, authority_certificate.pem());

@@ -1,4 +1,5 @@
-//! A blocking HTTP/1 client over one connection that exposes every byte. It has no retries and follows no redirects.
+//! A blocking HTTP/1 client over one connection that exposes every byte. It has no retries and follows no
+//! redirects.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -113,8 +114,8 @@ impl Client {
         self.wire.stream.write_all(bytes)
     }
 
-    /// Reads one response and the 1xx responses before it; `to_head` says that the request was a HEAD. After a 101 the
-    /// bytes of the new protocol are read with [`Client::read_bytes`].
+    /// Reads one response and the 1xx responses before it; `to_head` says that the request was a HEAD. After
+    /// a 101 the bytes of the new protocol are read with [`Client::read_bytes`].
     pub fn read_response(&mut self, to_head: bool) -> Result<Response, Broken> {
         self.wire.start_record();
         self.read_whole(to_head).map_err(|cause| Broken { received: self.wire.received(), cause })

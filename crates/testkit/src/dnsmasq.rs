@@ -44,8 +44,8 @@ impl Dnsmasq {
     }
 }
 
-/// Asks the server that `client` is connected to for the address of `name`; none without an answer in the time that the
-/// socket waits.
+/// Asks the server that `client` is connected to for the address of `name`; none without an answer in the
+/// time that the socket waits.
 pub fn ask(client: &UdpSocket, name: &str) -> Option<[u8; 4]> {
     const ID: [u8; 2] = [0x12, 0x34];
     let mut question = [&ID[..], &[1, 0, 0, 1, 0, 0, 0, 0, 0, 0]].concat();

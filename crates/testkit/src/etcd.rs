@@ -1,4 +1,5 @@
-//! A real etcd as a peer of a test: one or several members, each a process that can be killed and started again.
+//! A real etcd as a peer of a test: one or several members, each a process that can be killed and started
+//! again.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -149,7 +150,8 @@ impl Etcd {
         file
     }
 
-    /// Replaces the data of the only member by a snapshot, as operators do after a disaster, and starts it again.
+    /// Replaces the data of the only member by a snapshot, as operators do after a disaster, and starts it
+    /// again.
     pub fn restore(&mut self, saved: &Path) {
         assert_eq!(self.len(), 1, "one member is restored");
         self.kill_all();
@@ -202,7 +204,8 @@ impl Etcd {
         command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
         command.args(["--initial-cluster", &cluster.join(","), "--heartbeat-interval=50"]);
-        // Short, so that elections are quick; ten heartbeats, so that a slow disk of a test machine causes none.
+        // Short, so that elections are quick; ten heartbeats, so that a slow disk of a test machine causes
+        // none.
         command.arg("--election-timeout=500");
         if let Some(tls) = &self.tls {
             command.arg("--cert-file").arg(tls.certificate()).arg("--key-file").arg(tls.key());
@@ -212,7 +215,8 @@ impl Etcd {
         self.members[index].process = Some(process);
     }
 
-    /// Waits until the cluster serves requests (true) or a member has ended because its port was taken (false).
+    /// Waits until the cluster serves requests (true) or a member has ended because its port was taken
+    /// (false).
     fn serves_or_lost_a_port(&mut self) -> bool {
         wait_for("etcd serves", || {
             for member in &mut self.members {

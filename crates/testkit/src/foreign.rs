@@ -23,8 +23,8 @@ pub(crate) fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port")
 }
 
-/// Waits until `process` listens at `address` or has ended; in the second case panics with its errors unless they
-/// contain `port_taken`.
+/// Waits until `process` listens at `address` or has ended; in the second case panics with its errors unless
+/// they contain `port_taken`.
 pub(crate) fn when_listening(
     name: &str,
     address: SocketAddr,

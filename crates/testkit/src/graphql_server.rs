@@ -1,4 +1,5 @@
-//! A real GraphQL server, started once for all tests of a process: npm's graphql-yoga. `lab/install.sh test` installs it.
+//! A real GraphQL server, started once for all tests of a process: npm's graphql-yoga. `lab/install.sh test`
+//! installs it.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,8 +11,8 @@ use tempfile::TempDir;
 
 use crate::openid_provider::installed;
 
-/// A running server. It has persons, products, and `tick(key)`, which counts its executions for each key. Below `/guarded`
-/// its schema is for requests with `Authorization: Bearer operator` only.
+/// A running server. It has persons, products, and `tick(key)`, which counts its executions for each key.
+/// Below `/guarded` its schema is for requests with `Authorization: Bearer operator` only.
 #[derive(Debug)]
 pub struct GraphqlServer {
     address: SocketAddr,

@@ -18,8 +18,8 @@ pub struct Haproxy {
 }
 
 impl Haproxy {
-    /// The first line of `haproxy -v`; `None` if it cannot be run. `make test` installs it; without it a test may skip
-    /// itself.
+    /// The first line of `haproxy -v`; `None` if it cannot be run. `make test` installs it; without it a test
+    /// may skip itself.
     pub fn version() -> Option<String> {
         program_version("haproxy")
     }

@@ -1,5 +1,5 @@
-//! A real Apache Kafka, started once for all tests of a process because it takes seconds; librdkafka reads what it has.
-//! `lab/install.sh test` installs both.
+//! A real Apache Kafka, started once for all tests of a process because it takes seconds; librdkafka reads
+//! what it has. `lab/install.sh test` installs both.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -39,7 +39,8 @@ pub struct KafkaMessage {
     pub timestamp_ms: i64,
 }
 
-/// The longest start: some seconds on an idle machine with two cores, and minutes on one that compiles at the same time.
+/// The longest start: some seconds on an idle machine with two cores, and minutes on one that compiles at the
+/// same time.
 const START_MAX: Duration = Duration::from_secs(200);
 /// Between two looks whether it is ready.
 const START_POLL: Duration = Duration::from_millis(50);

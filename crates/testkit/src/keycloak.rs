@@ -1,5 +1,5 @@
-//! A real Keycloak, started once for all tests of a process because it takes half a minute. `lab/install.sh test` installs
-//! it.
+//! A real Keycloak, started once for all tests of a process because it takes half a minute.
+//! `lab/install.sh test` installs it.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,8 @@ pub struct Keycloak {
     shell: Child,
 }
 
-/// The longest start: half a minute on an idle machine with two cores, and minutes on one that compiles at the same time.
+/// The longest start: half a minute on an idle machine with two cores, and minutes on one that compiles at
+/// the same time.
 const START_MAX: Duration = Duration::from_secs(400);
 /// Between two looks whether it is ready.
 const START_POLL: Duration = Duration::from_millis(200);
@@ -41,7 +42,8 @@ impl Keycloak {
         let (address, management) = (free_address(), free_address());
         let mut command = Command::new("bash");
         command.args(["-c", SHELL, "keycloak"]).arg(installed().join("bin/kc.sh"));
-        // The database in memory and the health endpoints are part of the build that the installation has made.
+        // The database in memory and the health endpoints are part of the build that the installation has
+        // made.
         command.args([
             "start",
             "--optimized",

@@ -1,10 +1,10 @@
-//! Peers for the integration tests: scripted origins, a byte-exact client, the real binary, and the real servers beside
-//! it, such as nginx, HAProxy, etcd, Redis, Pebble, Keycloak, OpenLDAP, Kafka, Mosquitto
-//! and Prometheus.
+//! Peers for the integration tests: scripted origins, a byte-exact client, the real binary, and the real
+//! servers beside it, such as nginx, HAProxy, etcd, Redis, Pebble, Keycloak, OpenLDAP, Kafka, Mosquitto and
+//! Prometheus.
 //!
-//! The crate has threads, blocking sockets and an HTTP/1 reader of its own. It uses nothing of the gateway, because a
-//! peer with the same parser would have the same mistakes. Helpers panic with a message, because a test cannot handle
-//! their errors.
+//! The crate has threads, blocking sockets and an HTTP/1 reader of its own. It uses nothing of the gateway,
+//! because a peer with the same parser would have the same mistakes. Helpers panic with a message, because a
+//! test cannot handle their errors.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod authority;

@@ -1,5 +1,5 @@
-//! A stand-in for services that take logs over HTTP and cannot be installed: it checks each request as the published
-//! interface of the service describes it, decodes the entries, and fails on demand.
+//! A stand-in for services that take logs over HTTP and cannot be installed: it checks each request as the
+//! published interface of the service describes it, decodes the entries, and fails on demand.
 
 mod checks;
 mod protobuf;
@@ -86,7 +86,8 @@ impl LogService {
         self.state().faults.extend(faults);
     }
 
-    /// Waits for at least `count` entries and returns all that came, in order; panics if a request was refused.
+    /// Waits for at least `count` entries and returns all that came, in order; panics if a request was
+    /// refused.
     pub fn wait_for_entries(&self, count: usize) -> Vec<Value> {
         wait_for(&format!("the service has {count} entries"), || {
             let state = self.state();

@@ -47,7 +47,8 @@ impl Mosquitto {
         for _ in 0..ATTEMPTS {
             let (address, folder) = (free_address(), tempfile::tempdir().expect("a temporary directory"));
             let path = folder.path().join("mosquitto.conf");
-            // As root it would drop its rights; the log goes to the standard error with one line for each client.
+            // As root it would drop its rights; the log goes to the standard error with one line for each
+            // client.
             let text = format!(
                 "user root\nlistener {} 127.0.0.1\nallow_anonymous true\nlog_dest stderr\nlog_type all\n",
                 address.port()
@@ -80,7 +81,8 @@ impl Mosquitto {
     }
 }
 
-/// Publishes `text` under `topic` by the broker at `address`, as the client `id`; false if the client has failed.
+/// Publishes `text` under `topic` by the broker at `address`, as the client `id`; false if the client has
+/// failed.
 pub fn mqtt_publish(address: SocketAddr, version: MqttVersion, id: &str, topic: &str, text: &str) -> bool {
     let mut command = client("mosquitto_pub", address, version, id, topic);
     command.args(["-q", "1", "-m", text]).status().is_ok_and(|status| status.success())

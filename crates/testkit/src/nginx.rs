@@ -29,8 +29,8 @@ impl Nginx {
         program_version("nginx")
     }
 
-    /// Starts nginx with `server`, the content of its `server` block without `listen`. `$DIRECTORY` in the text stands
-    /// for [`Nginx::directory`], for example as `root`.
+    /// Starts nginx with `server`, the content of its `server` block without `listen`. `$DIRECTORY` in the
+    /// text stands for [`Nginx::directory`], for example as `root`.
     pub fn start(server: &str) -> Nginx {
         Nginx::start_listening("", "", server)
     }

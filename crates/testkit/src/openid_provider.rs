@@ -1,4 +1,5 @@
-//! A real OpenID provider that starts within two seconds: npm's oidc-provider. `lab/install.sh test` installs it.
+//! A real OpenID provider that starts within two seconds: npm's oidc-provider. `lab/install.sh test` installs
+//! it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

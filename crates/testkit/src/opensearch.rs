@@ -1,4 +1,5 @@
-//! A real OpenSearch, started once for all tests of a process because it takes seconds. `lab/install.sh test` installs it.
+//! A real OpenSearch, started once for all tests of a process because it takes seconds. `lab/install.sh test`
+//! installs it.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -24,7 +25,8 @@ pub struct OpenSearch {
     _directory: TempDir,
 }
 
-/// The longest start: five seconds on an idle machine with two cores, and minutes on one that compiles at the same time.
+/// The longest start: five seconds on an idle machine with two cores, and minutes on one that compiles at the
+/// same time.
 const START_MAX: Duration = Duration::from_secs(240);
 /// Between two looks whether it is ready.
 const START_POLL: Duration = Duration::from_millis(100);

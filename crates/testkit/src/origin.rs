@@ -1,7 +1,8 @@
 //! A scripted origin: for each request, a script gives the bytes to send and their time.
 //!
-//! It has one thread per connection. A test can read the requests, connections, closes and written bytes at any time,
-//! or wait for them. Faults (cut bodies, resets, late or early responses, garbage) are steps of a reply.
+//! It has one thread per connection. A test can read the requests, connections, closes and written bytes at
+//! any time, or wait for them. Faults (cut bodies, resets, late or early responses, garbage) are steps of a
+//! reply.
 
 mod connection;
 mod reply;
@@ -47,8 +48,8 @@ pub struct Request {
     pub raw_head: Vec<u8>,
     /// The number of the connection, counted from 0 in the order of acceptance.
     pub connection: usize,
-    /// The reason for an incomplete body. It begins with `not a body` or `not a request` if the bytes are malformed;
-    /// otherwise the connection failed.
+    /// The reason for an incomplete body. It begins with `not a body` or `not a request` if the bytes are
+    /// malformed; otherwise the connection failed.
     pub body_error: Option<String>,
 }
 
@@ -104,13 +105,14 @@ impl Origin {
         Origin::start(move |_| Reply::ok(&body))
     }
 
-    /// Answers every request with 200 and the request as text: the request line, then one header field per line.
+    /// Answers every request with 200 and the request as text: the request line, then one header field per
+    /// line.
     pub fn echoing() -> Origin {
         Origin::start(|request| Reply::ok(&String::from_utf8_lossy(&request.raw_head)))
     }
 
-    /// An address of 127.0.0.1 without a listener as long as the test runs. A socket is bound to it, so that the kernel
-    /// does not give the port to another process. [`Origin::start_at`] can listen there later.
+    /// An address of 127.0.0.1 without a listener as long as the test runs. A socket is bound to it, so that
+    /// the kernel does not give the port to another process. [`Origin::start_at`] can listen there later.
     pub fn nowhere() -> SocketAddr {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");

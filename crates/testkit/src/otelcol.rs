@@ -1,4 +1,5 @@
-//! The collector of OpenTelemetry as a peer of a test; it prints the spans that it receives. `lab/install.sh test` builds it.
+//! The collector of OpenTelemetry as a peer of a test; it prints the spans that it receives.
+//! `lab/install.sh test` builds it.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Pebble, a certificate authority for tests that speaks ACME, with a name server of its own. `lab/install.sh test`
-//! installs both.
+//! Pebble, a certificate authority for tests that speaks ACME, with a name server of its own.
+//! `lab/install.sh test` installs both.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! Plugin runners of APISIX as peers of a test: commands that a gateway starts. `lab/install.sh test` installs them.
+//! Plugin runners of APISIX as peers of a test: commands that a gateway starts. `lab/install.sh test`
+//! installs them.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,8 @@ pub fn stand_in() -> Vec<String> {
     [python, script].map(|path| path.to_string_lossy().into_owned()).to_vec()
 }
 
-/// The command of the runner for Java, with the plugins `asks`, `marks` and `shouts` of `lab/test-java/plugin-runner`.
+/// The command of the runner for Java, with the plugins `asks`, `marks` and `shouts` of
+/// `lab/test-java/plugin-runner`.
 pub fn java() -> Vec<String> {
     let folder = target("test-java/plugin-runner");
     let class_path = format!("{0}/lib/*:{0}", folder.display());

@@ -35,8 +35,8 @@ impl Process {
         Ok(Process { child, stdout, stderr, unread: None })
     }
 
-    /// As [`Process::spawn`], with a full pipe as standard error until [`Process::read_stderr`], as behind a log
-    /// collector that has stopped reading.
+    /// As [`Process::spawn`], with a full pipe as standard error until [`Process::read_stderr`], as behind a
+    /// log collector that has stopped reading.
     pub(crate) fn spawn_unread(command: &mut Command) -> io::Result<Process> {
         let (unread, end) = io::pipe()?;
         fill(&end)?;

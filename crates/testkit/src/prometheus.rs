@@ -1,4 +1,5 @@
-//! Prometheus as a peer of a test: it scrapes one listener each second and keeps exemplars. `lab/install.sh test` installs it.
+//! Prometheus as a peer of a test: it scrapes one listener each second and keeps exemplars.
+//! `lab/install.sh test` installs it.
 
 use std::fs;
 use std::net::SocketAddr;

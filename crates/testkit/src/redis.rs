@@ -1,5 +1,5 @@
-//! A real Redis as a peer of a test: a single server, with TLS and an access list if wanted, a cluster of three, and a master
-//! with a replica that three sentinels watch. `lab/install.sh` installs it.
+//! A real Redis as a peer of a test: a single server, with TLS and an access list if wanted, a cluster of
+//! three, and a master with a replica that three sentinels watch. `lab/install.sh` installs it.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -29,8 +29,8 @@ impl Redis {
         Redis::start_with(&[], None)
     }
 
-    /// Starts a server that speaks TLS at [`Redis::tls_address`] and lets no one in without a login: the user `gw` with the
-    /// password `gw-secret` may use all keys, the default user has the password `top-secret`.
+    /// Starts a server that speaks TLS at [`Redis::tls_address`] and lets no one in without a login: the user
+    /// `gw` with the password `gw-secret` may use all keys, the default user has the password `top-secret`.
     pub fn start_secured(certificates: &Certificates) -> Redis {
         let users =
             ["user default on >top-secret ~* &* +@all", "user gw on >gw-secret ~* &* +@all -@dangerous"];
@@ -257,7 +257,8 @@ fn sentinel(master: SocketAddr) -> (SocketAddr, Process, TempDir) {
     panic!("redis-sentinel found no free port in {ATTEMPTS} attempts");
 }
 
-/// Starts a server with a configuration of these lines; nothing if its port was taken. Gives its arguments as well.
+/// Starts a server with a configuration of these lines; nothing if its port was taken. Gives its arguments as
+/// well.
 fn try_start(
     program: &str,
     address: SocketAddr,

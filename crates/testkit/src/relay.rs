@@ -1,4 +1,5 @@
-//! A TCP relay that can be interrupted: it then passes no byte on and closes no connection, as in a network failure.
+//! A TCP relay that can be interrupted: it then passes no byte on and closes no connection, as in a network
+//! failure.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -43,7 +43,8 @@ impl Rsyslog {
         self.address
     }
 
-    /// The messages so far: priority, version, host, application, process, structured data and text, with `|` between them.
+    /// The messages so far: priority, version, host, application, process, structured data and text, with `|`
+    /// between them.
     pub fn messages(&self) -> Vec<String> {
         let text = fs::read_to_string(self.folder.path().join("messages")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()

@@ -26,8 +26,8 @@ impl Signal {
         *self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Blocks until the latch is set. Returns false after [`WAIT_LIMIT`], so that the thread of a peer ends even if its
-    /// test panicked before setting the latch.
+    /// Blocks until the latch is set. Returns false after [`WAIT_LIMIT`], so that the thread of a peer ends
+    /// even if its test panicked before setting the latch.
     pub fn wait(&self) -> bool {
         let (flag, changed) = &*self.0;
         let guard = flag.lock().unwrap_or_else(PoisonError::into_inner);

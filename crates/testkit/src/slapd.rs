@@ -23,8 +23,8 @@ pub struct Slapd {
 }
 
 impl Slapd {
-    /// Starts a server with these users below `ou=users,dc=example,dc=org`: the value of `cn` as it stands in a
-    /// distinguished name, and the password.
+    /// Starts a server with these users below `ou=users,dc=example,dc=org`: the value of `cn` as it stands in
+    /// a distinguished name, and the password.
     pub fn start(certificates: &Certificates, users: &[(&str, &str)]) -> Slapd {
         for _ in 0..ATTEMPTS {
             let folder = tempfile::tempdir().expect("a temporary directory");

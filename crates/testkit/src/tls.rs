@@ -1,5 +1,6 @@
-//! A TLS client: single exchanges with the facts of their handshakes, and a door, which is a plain address behind which every
-//! connection speaks TLS to the gateway, so that the other clients of this crate can be used over TLS.
+//! A TLS client: single exchanges with the facts of their handshakes, and a door, which is a plain address
+//! behind which every connection speaks TLS to the gateway, so that the other clients of this crate can be
+//! used over TLS.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -278,8 +279,8 @@ fn pass(plain: &TcpStream, socket: &TcpStream, mut tls: ClientConnection) -> io:
     }
 }
 
-/// Waits until one of the sockets is ready for what is wanted of it; false after `limit`. Sockets of which nothing is wanted
-/// are left out, because the kernel reports the end of a connection unasked.
+/// Waits until one of the sockets is ready for what is wanted of it; false after `limit`. Sockets of which
+/// nothing is wanted are left out, because the kernel reports the end of a connection unasked.
 fn wait_for_one(sockets: &[(&TcpStream, PollFlags)], limit: Option<Duration>) -> io::Result<bool> {
     let mut wanted: Vec<PollFd<'_>> = sockets
         .iter()

@@ -1,5 +1,5 @@
-//! TLS in front of a plain server, usually a scripted origin: it ends TLS, notes the facts of each handshake, and relays the
-//! bytes both ways with their ends. It has two threads per connection.
+//! TLS in front of a plain server, usually a scripted origin: it ends TLS, notes the facts of each handshake,
+//! and relays the bytes both ways with their ends. It has two threads per connection.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

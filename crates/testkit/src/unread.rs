@@ -1,5 +1,5 @@
-//! Bytes that the process at the other end of a connection on this machine has not read yet, as the kernel counts them. It
-//! knows no protocol.
+//! Bytes that the process at the other end of a connection on this machine has not read yet, as the kernel
+//! counts them. It knows no protocol.
 
 use std::net::{SocketAddr, TcpStream};
 
@@ -8,8 +8,8 @@ use crate::wait::wait_until;
 /// The table of IPv4 sockets (proc(5)).
 const TABLE: &str = "/proc/net/tcp";
 
-/// Waits until the process at the other end has read all that was sent on `stream`, which is a connection over IPv4. Bytes that
-/// are sent afterwards come with another read.
+/// Waits until the process at the other end has read all that was sent on `stream`, which is a connection
+/// over IPv4. Bytes that are sent afterwards come with another read.
 pub fn wait_until_read(stream: &TcpStream) {
     let own = hexadecimal(stream.local_addr().expect("a connected socket"));
     let peer = hexadecimal(stream.peer_addr().expect("a connected socket"));

@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest wait for a condition. It is long because a shared build machine may stall for seconds; a passing test does
-/// not reach it.
+/// Longest wait for a condition. It is long because a shared build machine may stall for seconds; a passing
+/// test does not reach it.
 pub const WAIT_LIMIT: Duration = Duration::from_secs(20);
 
 /// Polls `condition` until it is true; panics with `what` after [`WAIT_LIMIT`].

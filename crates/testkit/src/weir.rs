@@ -59,8 +59,9 @@ impl Weir {
         self.client().get(path)
     }
 
-    /// Sends an Admin API request with the key; returns the status and the JSON answer (`Value::Null` without a body).
-    /// `path` is below `/apisix/admin/` unless it starts with a slash; with `Value::Null` no body is sent.
+    /// Sends an Admin API request with the key; returns the status and the JSON answer (`Value::Null` without
+    /// a body). `path` is below `/apisix/admin/` unless it starts with a slash; with `Value::Null` no body is
+    /// sent.
     pub fn admin(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let response = self.admin_raw(method, path, &[("X-API-KEY", ADMIN_KEY)], body.as_bytes());

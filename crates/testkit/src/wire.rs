@@ -1,7 +1,7 @@
 //! Reads HTTP/1 messages from a blocking socket, for clients and origins alike.
 //!
-//! A bare LF, a chunk size that is not hexadecimal, and an incomplete body are errors, so that a test fails if the
-//! gateway writes them.
+//! A bare LF, a chunk size that is not hexadecimal, and an incomplete body are errors, so that a test fails
+//! if the gateway writes them.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;

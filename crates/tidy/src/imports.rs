@@ -1,9 +1,10 @@
-//! The structure of the crates `control`, `exchange` and `gateway`: which top-level modules may import which, and that no file
-//! imports, directly or not, a file that imports it. A top-level module is a file or folder directly under `src`; the
-//! items here call it a room. Tests, the simulation and `testing` are left out, because they may import every module.
+//! The structure of the crates `control`, `exchange` and `gateway`: which top-level modules may import which,
+//! and that no file imports, directly or not, a file that imports it. A top-level module is a file or folder
+//! directly under `src`; the items here call it a room. Tests, the simulation and `testing` are left out,
+//! because they may import every module.
 //!
-//! A new import between top-level modules needs a reason: add it here if the upper one uses the lower one; otherwise
-//! move the shared item down.
+//! A new import between top-level modules needs a reason: add it here if the upper one uses the lower one;
+//! otherwise move the shared item down.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -39,8 +40,9 @@ const GATEWAY: &[(&str, &[&str])] = &[
     ("engine", &["command", "context", "observe", "runtime", "upstream", "worker"]),
 ];
 
-/// The top-level modules of `control` from the bottom up, each with those that it may import: what all listeners share,
-/// the sources, the view of the configuration and its readers, the thread that changes it, the APIs, the start.
+/// The top-level modules of `control` from the bottom up, each with those that it may import: what all
+/// listeners share, the sources, the view of the configuration and its readers, the thread that changes it,
+/// the APIs, the start.
 const CONTROL: &[(&str, &[&str])] = &[
     ("clock", &[]),
     ("object_path", &[]),
@@ -159,8 +161,8 @@ const CONTROL: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The top-level modules of `exchange`, each with those that it may import. They have no order, because an exchange
-/// holds the plugins' state and a plugin takes the exchange; their files have one.
+/// The top-level modules of `exchange`, each with those that it may import. They have no order, because an
+/// exchange holds the plugins' state and a plugin takes the exchange; their files have one.
 const EXCHANGE: &[(&str, &[&str])] = &[
     ("client_address", &["exchange"]),
     ("deadline", &["local"]),
@@ -352,7 +354,8 @@ fn resolve(path: &str, own: &[&str], files: &BTreeSet<String>) -> Option<String>
     (1..=base.len()).rev().map(|length| base[..length].join("::")).find(|module| files.contains(module))
 }
 
-/// The sets of files that import each other in a circle (strongly connected components of more than one file).
+/// The sets of files that import each other in a circle (strongly connected components of more than one
+/// file).
 fn circles_of(imports: &Imports) -> Vec<Vec<String>> {
     let reached: BTreeMap<&String, BTreeSet<&String>> =
         imports.keys().map(|module| (module, reachable(module, imports))).collect();

@@ -1,5 +1,5 @@
-//! Rules that the sources of all crates keep, as tests that only read text: prose and names, which module may import
-//! which, and which files may read JSON without a bound.
+//! Rules that the sources of all crates keep, as tests that only read text: prose and names, which module may
+//! import which, and which files may read JSON without a bound.
 //!
 //! `cargo test -p tidy` checks them in seconds, because this crate has no dependencies.
 #![cfg(test)]

@@ -1,5 +1,6 @@
-//! Names that a search finds: a type or a free function that is visible outside its file has a name of its own in its
-//! crate, and few types share theirs with files of other crates. The counts may fall and never rise.
+//! Names that a search finds: a type or a free function that is visible outside its file has a name of its
+//! own in its crate, and few types share theirs with files of other crates. The counts may fall and never
+//! rise.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -122,7 +123,8 @@ fn crate_of(file: &str) -> &str {
     file.split('/').next().unwrap_or_default()
 }
 
-/// The types and free functions that a text defines in front of its tests. Methods and associated types are none.
+/// The types and free functions that a text defines in front of its tests. Methods and associated types are
+/// none.
 fn definitions_in(text: &str) -> Vec<Definition> {
     let code = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     code.lines().filter_map(definition).collect()

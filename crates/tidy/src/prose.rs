@@ -1,5 +1,6 @@
-//! Counts comment blocks and Markdown blocks that break the project's style, and test names that are too long. Fails
-//! when a count rises. A count that has fallen is lowered in [`MOST`], so that it cannot rise again.
+//! Counts comment blocks and Markdown blocks that break the project's style, and test names that are too
+//! long. Fails when a count rises. A count that has fallen is lowered in [`MOST`], so that it cannot rise
+//! again.
 //!
 //! `cargo test -p tidy -- --nocapture` prints the counts in the form of [`MOST`].
 
@@ -13,8 +14,9 @@ use crate::crates;
 /// The longest name of a test, in characters.
 const TEST_NAME_MAX: usize = 50;
 
-/// The most that each group may have: blocks with a person as a stand-in for a thing, blocks that begin with a relative
-/// clause, and test names over [`TEST_NAME_MAX`]. Lower a number when a change allows it; never raise one.
+/// The most that each group may have: blocks with a person as a stand-in for a thing, blocks that begin with
+/// a relative clause, and test names over [`TEST_NAME_MAX`]. Lower a number when a change allows it; never
+/// raise one.
 const MOST: &[(&str, [usize; 3])] = &[
     ("crates/control", [0, 0, 0]),
     ("crates/discovery", [0, 0, 0]),
@@ -111,8 +113,8 @@ fn group_of(file: &Path) -> Option<&'static str> {
     Some(group.unwrap_or("root"))
 }
 
-/// The blocks of prose of a file with the number of their first line: runs of adjacent comment lines, or the paragraphs,
-/// list items and table rows of a Markdown document outside its code.
+/// The blocks of prose of a file with the number of their first line: runs of adjacent comment lines, or the
+/// paragraphs, list items and table rows of a Markdown document outside its code.
 fn blocks_of(file: &Path, text: &str) -> Vec<(usize, String)> {
     let is_markdown = file.extension().is_some_and(|end| end == "md");
     let mut blocks: Vec<(usize, String)> = Vec::new();

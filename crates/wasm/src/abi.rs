@@ -126,7 +126,8 @@ impl StreamSide {
 /// A map in memory: names and values in their order.
 pub(crate) type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// The serialised form of pairs: their number, the lengths of each, and the bytes of each with a zero behind it.
+/// The serialised form of pairs: their number, the lengths of each, and the bytes of each with a zero behind
+/// it.
 pub(crate) fn serialize<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone) -> Vec<u8> {
     let (count, bytes) = pairs
         .clone()
@@ -147,7 +148,8 @@ pub(crate) fn serialize<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + 
     out
 }
 
-/// The pairs of a serialised map; none if it is malformed or exceeds a limit. Nothing at all, and one zero, are empty maps.
+/// The pairs of a serialised map; none if it is malformed or exceeds a limit. Nothing at all, and one zero,
+/// are empty maps.
 pub(crate) fn deserialize(bytes: &[u8]) -> Option<Pairs> {
     // Nothing at all, and one zero byte, stand for an empty map.
     if bytes.is_empty() || bytes == [0] {

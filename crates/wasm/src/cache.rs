@@ -1,6 +1,6 @@
-//! Compiled code on disk, so that a start does not compile each module anew. A file is taken only with a tag that was made with
-//! the key of its folder, because compiled code runs without the checks of WebAssembly: a faulty, foreign or old file is compiled
-//! anew. The folder and its files belong to the gateway's user alone.
+//! Compiled code on disk, so that a start does not compile each module anew. A file is taken only with a tag
+//! that was made with the key of its folder, because compiled code runs without the checks of WebAssembly: a
+//! faulty, foreign or old file is compiled anew. The folder and its files belong to the gateway's user alone.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{Read, Write};
@@ -12,7 +12,8 @@ use aws_lc_rs::{digest, hmac};
 use data_encoding::HEXLOWER;
 use wasmtime::{Engine, Module};
 
-/// Files kept; of more, the oldest are removed. As many modules as a gateway may load, with one earlier version of some.
+/// Files kept; of more, the oldest are removed. As many modules as a gateway may load, with one earlier
+/// version of some.
 const FILES_MAX: usize = 300;
 /// The longest file that is read: compiled code takes three to ten times the bytes of its module.
 const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -76,8 +77,8 @@ impl CodeCache {
         (&mut file).take(limit).read_to_end(&mut bytes).ok()?;
         let checked = self.checked(&name, &bytes);
         let module = checked.and_then(|code| {
-            // SAFETY: `checked` has verified, with the key of this folder, that this program wrote the code for this content;
-            // wasmtime itself refuses code of another version or with other settings.
+            // SAFETY: `checked` has verified, with the key of this folder, that this program wrote the code
+            // for this content; wasmtime itself refuses code of another version or with other settings.
             #[allow(unsafe_code)]
             unsafe { Module::deserialize(engine, code) }.ok()
         });

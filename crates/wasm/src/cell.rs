@@ -1,5 +1,5 @@
-//! An instance on its worker, as requests, timers and answers of calls share it: each enters it for one call at a time. An
-//! instance of which a call fails is never entered again.
+//! An instance on its worker, as requests, timers and answers of calls share it: each enters it for one call
+//! at a time. An instance of which a call fails is never entered again.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use exchange::plugin::stream::StreamSession;
 
 use crate::abi::StreamSide;
 use crate::fault::GuestFault;
-use crate::host::{ResponseDelivery, Loan};
+use crate::host::{Loan, ResponseDelivery};
 use crate::vm::Vm;
 
 mod session;
@@ -141,7 +141,8 @@ impl VmCell {
         }
     }
 
-    /// Brings an answer to the context that called: at once to a configuration, and through its own task to a request.
+    /// Brings an answer to the context that called: at once to a configuration, and through its own task to a
+    /// request.
     pub(crate) fn deliver(&self, context: u32, arrival: ResponseDelivery) {
         if self.is_broken() {
             return;
@@ -199,7 +200,8 @@ impl VmCell {
         self.background(|vm| close(vm, context));
     }
 
-    /// Waits until the guest lets `side` of a request go on. Answers of its calls are brought to it meanwhile.
+    /// Waits until the guest lets `side` of a request go on. Answers of its calls are brought to it
+    /// meanwhile.
     pub(crate) fn poll_resumed(
         &self,
         cx: &mut Context<'_>,
@@ -234,7 +236,8 @@ impl VmCell {
             }
             let delivered = self.enter(Some(&mut *exchange), context, |vm| {
                 let arrival = vm.host().streams.get_mut(&context).and_then(|stream| stream.inbox.pop_front());
-                let arrival = arrival.ok_or_else(|| GuestFault::new("instance_gone", "its context is gone"))?;
+                let arrival =
+                    arrival.ok_or_else(|| GuestFault::new("instance_gone", "its context is gone"))?;
                 let frame = &mut vm.host().frame;
                 let place = match side {
                     StreamSide::Request => &mut frame.request_body,

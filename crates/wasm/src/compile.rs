@@ -1,5 +1,6 @@
-//! Compiles modules on threads of their own, so that the time in which a write or a start waits for the compiler is bounded. A
-//! module that takes longer is compiled on, and its code is there when it is written again. It knows no ABI and no cache.
+//! Compiles modules on threads of their own, so that the time in which a write or a start waits for the
+//! compiler is bounded. A module that takes longer is compiled on, and its code is there when it is written
+//! again. It knows no ABI and no cache.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -68,7 +69,8 @@ fn compile_within(
     }
 }
 
-/// The job of that key: one that is known, or a new one, which may begin once there are fewer than [`COMPILES_MAX`].
+/// The job of that key: one that is known, or a new one, which may begin once there are fewer than
+/// [`COMPILES_MAX`].
 fn job(
     key: &[u8],
     engine: &Engine,
@@ -110,8 +112,8 @@ fn job(
     Ok(job)
 }
 
-/// The number of functions that the section of functions (id 3) announces; none if the module has no such section, or the
-/// sections before it are malformed, which the compiler says better.
+/// The number of functions that the section of functions (id 3) announces; none if the module has no such
+/// section, or the sections before it are malformed, which the compiler says better.
 fn function_count(content: &[u8]) -> Option<usize> {
     let mut rest = content.get(8..)?;
     loop {

@@ -1,5 +1,5 @@
-//! The compiler and the clock of guests, one of each for the process, made with the first module. A gateway without guests has
-//! neither.
+//! The compiler and the clock of guests, one of each for the process, made with the first module. A gateway
+//! without guests has neither.
 
 use std::sync::OnceLock;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The functions of a guest that the gateway calls. All but the memory are optional; one of another type is refused.
+//! The functions of a guest that the gateway calls. All but the memory are optional; one of another type is
+//! refused.
 
 use wasmtime::{Instance, Memory, Store, TypedFunc, WasmParams, WasmResults};
 

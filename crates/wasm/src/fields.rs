@@ -1,10 +1,11 @@
-//! The fields of a request and a response as maps of proxy-wasm: method, target, authority and status are fields with a colon in
-//! front of their names, as in HTTP/2. Fields that frame a message belong to the gateway; writing them has no effect.
+//! The fields of a request and a response as maps of proxy-wasm: method, target, authority and status are
+//! fields with a colon in front of their names, as in HTTP/2. Fields that frame a message belong to the
+//! gateway; writing them has no effect.
 
 use exchange::Exchange;
 use message::{FieldId, Headers};
 
-use crate::abi::{Pairs, AbiStatus, serialize};
+use crate::abi::{AbiStatus, Pairs, serialize};
 use crate::limits::FIELDS_MAX;
 
 /// The maps that live in an exchange.
@@ -117,7 +118,9 @@ impl MessageKind {
     /// Whether the gateway alone writes the field.
     fn is_kept(self, name: &[u8]) -> bool {
         let id = FieldId::of(name);
-        id.is_hop_by_hop() || id == FieldId::ContentLength || (self == MessageKind::Request && id == FieldId::Host)
+        id.is_hop_by_hop()
+            || id == FieldId::ContentLength
+            || (self == MessageKind::Request && id == FieldId::Host)
     }
 
     /// Adds, replaces or removes a field.

@@ -1,4 +1,5 @@
-//! The functions that guests import, by group. A name that is in none of these lists is refused when a module is loaded.
+//! The functions that guests import, by group. A name that is in none of these lists is refused when a module
+//! is loaded.
 
 mod buffers;
 mod calls;

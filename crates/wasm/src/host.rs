@@ -1,5 +1,5 @@
-//! The state of one instance of a guest on the side of the gateway: contexts, the data of the callback that runs, and limits. It
-//! calls no guest.
+//! The state of one instance of a guest on the side of the gateway: contexts, the data of the callback that
+//! runs, and limits. It calls no guest.
 
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
@@ -73,7 +73,8 @@ pub(crate) struct Host {
     pub calls: usize,
     /// Contexts of ended requests of which the guest has said that it is done.
     pub done: Vec<u32>,
-    /// The last error line of the guest, for the message of a trap: Rust and Go write a panic before they trap.
+    /// The last error line of the guest, for the message of a trap: Rust and Go write a panic before they
+    /// trap.
     pub last_words: String,
 }
 
@@ -177,8 +178,8 @@ impl StreamContext {
     }
 }
 
-/// The processor time of one call into the guest, counted once it lasts longer than a period of the clock, and the calls of
-/// host functions in it.
+/// The processor time of one call into the guest, counted once it lasts longer than a period of the clock,
+/// and the calls of host functions in it.
 #[derive(Default)]
 pub(crate) struct CpuBudget {
     pub limit_ms: u64,
@@ -193,8 +194,8 @@ impl CpuBudget {
         now_ns.saturating_sub(from_ns) >= self.limit_ms * 1_000_000
     }
 
-    /// Counts the call of a host function; false if the guest has to end. Code without loops and calls of its own functions
-    /// meets no other place where its time is looked at.
+    /// Counts the call of a host function; false if the guest has to end. Code without loops and calls of its
+    /// own functions meets no other place where its time is looked at.
     #[inline]
     pub(crate) fn allows_host_call(&mut self, now_ns: impl FnOnce() -> u64) -> bool {
         self.host_calls += 1;

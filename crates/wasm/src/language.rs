@@ -1,5 +1,5 @@
-//! Plugins in WebAssembly as extensions of the gateway: loading a module, the schema of its configurations, and building
-//! instances.
+//! Plugins in WebAssembly as extensions of the gateway: loading a module, the schema of its configurations,
+//! and building instances.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use aws_lc_rs::digest;
 use exchange::plugin::extension::{Extension, ExtensionLanguage, interned_phases};
 use exchange::plugin::services::Services;
 use exchange::plugin::stream::{StreamPhase, StreamPlugin};
-use exchange::plugin::{Build, PluginPhase, Plugin};
+use exchange::plugin::{Build, Plugin, PluginPhase};
 use model::report::MetricsText;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -103,7 +103,8 @@ impl ExtensionLanguage for Language {
 struct WasmExtension {
     module: Arc<CompiledModule>,
     options: PluginOptions,
-    /// Digests of configurations that the guest has accepted: many objects have the same one, and a check starts the guest.
+    /// Digests of configurations that the guest has accepted: many objects have the same one, and a check
+    /// starts the guest.
     accepted: Mutex<BTreeSet<Vec<u8>>>,
 }
 
@@ -113,7 +114,12 @@ impl Extension for WasmExtension {
     }
 
     fn phases(&self) -> &'static [PluginPhase] {
-        let mut phases = vec![PluginPhase::Access, PluginPhase::ResponseHead, PluginPhase::ResponseBody, PluginPhase::BeforeLog];
+        let mut phases = vec![
+            PluginPhase::Access,
+            PluginPhase::ResponseHead,
+            PluginPhase::ResponseBody,
+            PluginPhase::BeforeLog,
+        ];
         if self.options.phase == RequestPhase::Rewrite {
             phases.push(PluginPhase::Rewrite);
         }

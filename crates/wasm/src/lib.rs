@@ -1,6 +1,6 @@
-//! Plugins of users in WebAssembly, by proxy-wasm: the filters that run in Envoy run here. A module is compiled once for the
-//! process; each worker has an instance of it, in which each configuration and each request has a context. It knows no
-//! connection.
+//! Plugins of users in WebAssembly, by proxy-wasm: the filters that run in Envoy run here. A module is
+//! compiled once for the process; each worker has an instance of it, in which each configuration and each
+//! request has a context. It knows no connection.
 //!
 //! ```text
 //! language   module ── engine, cache, functions (what guests import)

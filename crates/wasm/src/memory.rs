@@ -1,4 +1,5 @@
-//! The memory of a guest as host functions read and write it: every address is checked, and a faulty one is a status.
+//! The memory of a guest as host functions read and write it: every address is checked, and a faulty one is a
+//! status.
 
 use wasmtime::{Caller, Error};
 
@@ -76,8 +77,8 @@ pub(crate) fn write_u64(caller: &mut Caller<'_, Host>, place: i32, value: u64) -
     write(caller, place, &value.to_le_bytes())
 }
 
-/// Copies `bytes` into memory that the guest allocates, and writes their address and length at the two places. Nothing is
-/// allocated for no bytes.
+/// Copies `bytes` into memory that the guest allocates, and writes their address and length at the two
+/// places. Nothing is allocated for no bytes.
 pub(crate) fn give(
     caller: &mut Caller<'_, Host>,
     bytes: &[u8],

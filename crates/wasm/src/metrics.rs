@@ -1,5 +1,5 @@
-//! The metrics that guests define: numbers of the process, by plugin and name, with the lines of the Prometheus text. It knows no
-//! guest.
+//! The metrics that guests define: numbers of the process, by plugin and name, with the lines of the
+//! Prometheus text. It knows no guest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use stdx::prometheus_text;
 use crate::abi::AbiStatus;
 use crate::limits::{METRIC_NAME_BYTES_MAX, METRICS_MAX};
 
-/// The upper bounds of the buckets of histograms. Guests say no unit; powers of ten with a half serve milliseconds and bytes.
+/// The upper bounds of the buckets of histograms. Guests say no unit; powers of ten with a half serve
+/// milliseconds and bytes.
 const BOUNDS: [u64; 14] = [1, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 100_000, 1_000_000];
 
 /// The kinds of metrics.
@@ -61,7 +62,12 @@ pub(crate) struct Metric {
 
 impl GuestMetrics {
     /// The number of the metric `name` of `plugin`, made if there is none.
-    pub(crate) fn define(&self, plugin: &'static str, kind: MetricKind, name: &[u8]) -> Result<u32, AbiStatus> {
+    pub(crate) fn define(
+        &self,
+        plugin: &'static str,
+        kind: MetricKind,
+        name: &[u8],
+    ) -> Result<u32, AbiStatus> {
         if name.is_empty() || name.len() > METRIC_NAME_BYTES_MAX {
             return Err(AbiStatus::BadArgument);
         }

@@ -1,4 +1,5 @@
-//! A module that is compiled and linked: its version of the ABI, its imports and its exports are known to fit.
+//! A module that is compiled and linked: its version of the ABI, its imports and its exports are known to
+//! fit.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use crate::cache::CodeCache;
 use crate::compile::compile;
 use crate::engine::engine;
 use crate::functions;
-use crate::host::{Home, Host, PluginIdentity, Loan};
+use crate::host::{Home, Host, Loan, PluginIdentity};
 use crate::limits::MODULE_BYTES_MAX;
 use crate::shared::SharedStore;
 use crate::vm::Vm;
@@ -75,7 +76,8 @@ impl CompiledModule {
             }
         };
         let abi = abi_of(&module)?;
-        let identity = Arc::new(PluginIdentity { name, abi, shared: shared.clone(), data: shared.data(name) });
+        let identity =
+            Arc::new(PluginIdentity { name, abi, shared: shared.clone(), data: shared.data(name) });
         let mut linker = functions::linker(&engine).map_err(|error| error.to_string())?;
         let mut store = Store::new(&engine, Host::new(identity.clone(), Default::default(), None));
         functions::add_refusing(&mut linker, &mut store, &module)?;

@@ -1,4 +1,5 @@
-//! Calls of guests to other servers: a task on the worker sends each, and brings the answer to the context that called.
+//! Calls of guests to other servers: a task on the worker sends each, and brings the answer to the context
+//! that called.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -6,7 +7,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use exchange::local::WorkerLocal;
 use exchange::plugin::outbound::{
-    CopiedLine, OutboundDestination, DestinationOpener, GrpcAnswer, GrpcCall, GrpcDestination, OutboundError,
+    CopiedLine, DestinationOpener, GrpcAnswer, GrpcCall, GrpcDestination, OutboundDestination, OutboundError,
     OutboundLimits, OutboundRequest, OutboundResponse, OutboundTls,
 };
 use message::{Headers, Method};
@@ -15,8 +16,8 @@ use net::env;
 use stdx::hash::FastMap;
 use tokio::sync::oneshot;
 
-use crate::abi::{Pairs, AbiStatus};
-use crate::host::{CallResponse, ResponseDelivery, PendingCall, CallKind, Host};
+use crate::abi::{AbiStatus, Pairs};
+use crate::host::{CallKind, CallResponse, Host, PendingCall, ResponseDelivery};
 use crate::limits::{CALL_BODY_BYTES_MAX, CALLS_PER_CONTEXT_MAX, CALLS_PER_INSTANCE_MAX, DESTINATIONS_MAX};
 
 /// `UNAVAILABLE` of gRPC, for a call without an answer.
@@ -89,7 +90,11 @@ pub(crate) fn start(host: &mut Host, outgoing: OutgoingCall, kind: CallKind) -> 
     Ok(token)
 }
 
-async fn send(local: &WorkerLocal, opener: &DestinationOpener, outgoing: OutgoingCall) -> Result<CallResponse, String> {
+async fn send(
+    local: &WorkerLocal,
+    opener: &DestinationOpener,
+    outgoing: OutgoingCall,
+) -> Result<CallResponse, String> {
     let OutgoingCall { upstream, headers, payload, timeout_ms } = outgoing;
     let destinations = local.resource(Destinations::default);
     let said = |error: OutboundError| error.to_string();

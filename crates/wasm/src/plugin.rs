@@ -1,4 +1,5 @@
-//! A guest as a plugin: the phases of a request become its callbacks, and its pauses become waits that block no worker.
+//! A guest as a plugin: the phases of a request become its callbacks, and its pauses become waits that block
+//! no worker.
 
 mod body;
 mod outcome;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::plugin::events::EventCounter;
 use exchange::plugin::outbound::DestinationOpener;
-use exchange::plugin::{BodyNeed, PhaseDecision, Flow, Plugin, Portion, BufferedReply, ResponseStep};
+use exchange::plugin::{BodyNeed, BufferedReply, Flow, PhaseDecision, Plugin, Portion, ResponseStep};
 use message::{FieldId, Headers, Method};
 
 use crate::abi::StreamSide;
@@ -104,7 +105,8 @@ impl WasmPlugin {
         Ok(headed)
     }
 
-    /// Waits until the guest continues the request; answers of its calls reach it meanwhile, and it may change `body`.
+    /// Waits until the guest continues the request; answers of its calls reach it meanwhile, and it may
+    /// change `body`.
     async fn resumed(
         &self,
         exchange: &mut Exchange,

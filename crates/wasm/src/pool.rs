@@ -1,5 +1,5 @@
-//! The instances of one worker, one for each module, made when a request needs them. After failures in a row an instance is made
-//! anew only after a while, and requests are refused at once until then.
+//! The instances of one worker, one for each module, made when a request needs them. After failures in a row
+//! an instance is made anew only after a while, and requests are refused at once until then.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak as RcWeak};
@@ -157,7 +157,11 @@ impl InstancePoolEntry {
         }
     }
 
-    fn make(&mut self, local: &Rc<WorkerLocal>, configured: &Arc<Configured>) -> Result<(Rc<VmCell>, u32), GuestFault> {
+    fn make(
+        &mut self,
+        local: &Rc<WorkerLocal>,
+        configured: &Arc<Configured>,
+    ) -> Result<(Rc<VmCell>, u32), GuestFault> {
         let cell = match self.cell.as_ref().filter(|cell| !cell.is_broken()) {
             Some(cell) => cell.clone(),
             None => {

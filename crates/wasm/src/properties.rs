@@ -1,5 +1,6 @@
-//! The properties of a request as guests ask for them, under the names that Envoy has; a single name that is none of them is a
-//! variable of the gateway, as in APISIX (`remote_addr`, `uri`, `arg_x`). Numbers are 8 bytes, little-endian; a boolean is one.
+//! The properties of a request as guests ask for them, under the names that Envoy has; a single name that is
+//! none of them is a variable of the gateway, as in APISIX (`remote_addr`, `uri`, `arg_x`). Numbers are 8
+//! bytes, little-endian; a boolean is one.
 
 use exchange::Exchange;
 use net::tls::facts::ClientVerdict;
@@ -11,8 +12,8 @@ use crate::limits::{PROPERTIES_MAX, PROPERTY_BYTES_MAX};
 
 pub(crate) mod session;
 
-/// The owner of the properties that guests set, among the states of a request: all guests of a request see them. Instances
-/// count from the start of the process and do not reach this number.
+/// The owner of the properties that guests set, among the states of a request: all guests of a request see
+/// them. Instances count from the start of the process and do not reach this number.
 const OWNER: u32 = u32::MAX - 32;
 
 /// The properties that guests have set for one request.

@@ -1,5 +1,5 @@
-//! Data and queues that the instances of one plugin share over all workers. They live as long as the process knows the plugin's
-//! name, so that a new version of the code finds them.
+//! Data and queues that the instances of one plugin share over all workers. They live as long as the process
+//! knows the plugin's name, so that a new version of the code finds them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -11,13 +11,14 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::extension::{Extension, ExtensionLanguage, interned_name};
-use exchange::plugin::{PhaseDecision, Flow, Plugin, BufferedReply};
+use exchange::plugin::{BufferedReply, Flow, PhaseDecision, Plugin};
 use exchange::testing::{Scene, build, services};
 use serde_json::{Value, json};
 
 use crate::language::Language;
 
-/// The part of a module that every guest has: its version, its memory and an allocator that gives ever higher addresses.
+/// The part of a module that every guest has: its version, its memory and an allocator that gives ever higher
+/// addresses.
 const HEAD: &str = include_str!("tests/head.wat");
 
 /// A module of these imports and this code behind [`HEAD`].

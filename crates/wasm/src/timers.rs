@@ -1,5 +1,5 @@
-//! Work for guests between requests: the ticks of their timers, and telling them of items in their queues. It ends with
-//! the instance.
+//! Work for guests between requests: the ticks of their timers, and telling them of items in their queues. It
+//! ends with the instance.
 
 use std::sync::Arc;
 

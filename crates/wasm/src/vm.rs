@@ -1,5 +1,5 @@
-//! One instance of a guest: its store, and its callbacks, each with the time that it may take. It knows no worker and no plugin
-//! phase.
+//! One instance of a guest: its store, and its callbacks, each with the time that it may take. It knows no
+//! worker and no plugin phase.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::abi::Pairs;
 use crate::exports::{Exports, HeadCallback};
 use crate::fault::GuestFault;
 use crate::fields::MessageKind;
-use crate::host::{ResponseDelivery, CpuBudget, CallKind, CallbackData, Host, Root, StreamContext};
+use crate::host::{CallKind, CallbackData, CpuBudget, Host, ResponseDelivery, Root, StreamContext};
 use crate::limits::{CALL_CPU_MS, CONTEXTS_MAX, ROOTS_MAX, START_CPU_MS};
 use crate::module::CompiledModule;
 
@@ -74,8 +74,8 @@ impl Vm {
             Err(error) => return Err(GuestFault::of_trap(&error, store.data())),
         };
         let abi = store.data().identity.abi;
-        let exports =
-            Exports::of(&instance, &mut store, abi).map_err(|reason| GuestFault::new("not_proxy_wasm", reason))?;
+        let exports = Exports::of(&instance, &mut store, abi)
+            .map_err(|reason| GuestFault::new("not_proxy_wasm", reason))?;
         let host = store.data_mut();
         host.memory = Some(exports.memory);
         host.allocate.clone_from(&exports.allocate);
@@ -135,7 +135,8 @@ impl Vm {
         let root = self.next_context();
         let bytes = configuration.len() as i32;
         self.host().roots.insert(root, Root::default());
-        self.host().frame = CallbackData { configuration: Some(configuration.clone()), ..CallbackData::default() };
+        self.host().frame =
+            CallbackData { configuration: Some(configuration.clone()), ..CallbackData::default() };
         if let Some(create) = self.exports.on_context_create.clone() {
             self.call(&create, signed(root, 0), root, START_CPU_MS)?;
         }
@@ -265,8 +266,14 @@ impl Vm {
     }
 
     /// Gives the guest the first bytes of a session, all that there are.
-    pub(crate) fn on_downstream_data(&mut self, context: u32, bytes: &[u8]) -> Result<GuestAction, GuestFault> {
-        let Some(callback) = self.exports.on_downstream_data.clone() else { return Ok(GuestAction::Continue) };
+    pub(crate) fn on_downstream_data(
+        &mut self,
+        context: u32,
+        bytes: &[u8],
+    ) -> Result<GuestAction, GuestFault> {
+        let Some(callback) = self.exports.on_downstream_data.clone() else {
+            return Ok(GuestAction::Continue);
+        };
         self.host().frame.downstream_data = Some(bytes.to_vec());
         let number = self.call(&callback, (context as i32, bytes.len() as i32, 0), context, CALL_CPU_MS)?;
         self.host().frame.downstream_data = None;

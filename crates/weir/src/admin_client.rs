@@ -1,5 +1,5 @@
-//! Requests of the commands to the Admin API of the local instance: its address, its key, and the text of its refusals.
-//! The instance is found by the lock of its data folder. Knows no command.
+//! Requests of the commands to the Admin API of the local instance: its address, its key, and the text of its
+//! refusals. The instance is found by the lock of its data folder. Knows no command.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -12,9 +12,9 @@ use control::source::store::RunningInstance;
 use outbound::blocking_tls::ClientFiles;
 use serde_json::Value;
 
-use crate::ask::{InstanceResponse, RequestFailure, Followed, InstanceRequest, ask, follow};
+use crate::ask::{Followed, InstanceRequest, InstanceResponse, RequestFailure, ask, follow};
 use crate::boot;
-use crate::settings::{SettingLocation, SETTINGS, Settings, WrittenSettings};
+use crate::settings::{SETTINGS, SettingLocation, Settings, WrittenSettings};
 
 /// The instance that a command talks to; the same arguments for every command.
 #[derive(Clone, Debug, clap::Args)]
@@ -22,16 +22,19 @@ pub(crate) struct NodeArguments {
     /// Settings file (YAML) of the instance
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, env = "WEIR_CONFIG", hide_env_values = true)]
     config: Option<OsString>,
-    /// Admin API of the instance [default: that of the instance that runs on the data folder, else as in its settings]
+    /// Admin API of the instance [default: that of the instance that runs on the data folder, else as in its
+    /// settings]
     #[arg(long, value_name = "ADDR")]
     admin: Option<String>,
     /// Data folder of the instance, where it is found and its Admin key is [default: as in its settings]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     data: Option<String>,
-    /// Authorities (PEM) that the Admin API's certificate may be signed by; asks over HTTPS [default: as in its settings]
+    /// Authorities (PEM) that the Admin API's certificate may be signed by; asks over HTTPS [default: as in
+    /// its settings]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     admin_ca: Option<String>,
-    /// Name that the Admin API's certificate must have; asks over HTTPS [default: as in its settings, else the address]
+    /// Name that the Admin API's certificate must have; asks over HTTPS [default: as in its settings, else
+    /// the address]
     #[arg(long, value_name = "NAME")]
     admin_server_name: Option<String>,
 }
@@ -40,7 +43,8 @@ pub(crate) struct NodeArguments {
 #[derive(Debug)]
 pub(crate) struct AdminClient {
     pub(crate) settings: Settings,
-    /// The instance that holds the data folder, unless the Admin API was named or the environment has its address.
+    /// The instance that holds the data folder, unless the Admin API was named or the environment has its
+    /// address.
     running: Option<RunningInstance>,
     /// The Admin API was named, so that no other instance may answer instead.
     is_named: bool,
@@ -74,8 +78,8 @@ impl NodeArguments {
     }
 }
 
-/// The instance that runs on the data folder. A folder that cannot be read counts as one without an instance: the
-/// address then comes from the settings.
+/// The instance that runs on the data folder. A folder that cannot be read counts as one without an instance:
+/// the address then comes from the settings.
 pub(crate) fn running_on(data: &Path) -> Option<RunningInstance> {
     RunningInstance::running(data).ok().flatten()
 }
@@ -141,8 +145,8 @@ impl AdminClient {
         Ok((admin, boot::admin_key_for_commands(&self.settings)?))
     }
 
-    /// As [`AdminClient::ask`] with GET, for a response that arrives piece by piece; `patience` is the longest silence. Only a
-    /// running instance can answer.
+    /// As [`AdminClient::ask`] with GET, for a response that arrives piece by piece; `patience` is the
+    /// longest silence. Only a running instance can answer.
     ///
     /// # Errors
     /// As [`AdminClient::ask`]; also, no instance runs here.
@@ -210,7 +214,12 @@ impl AdminClient {
     ///
     /// # Errors
     /// As [`AdminClient::ask`]; also, no instance runs here.
-    pub(crate) fn ask_running(&self, method: &str, target: &str, body: &str) -> anyhow::Result<InstanceResponse> {
+    pub(crate) fn ask_running(
+        &self,
+        method: &str,
+        target: &str,
+        body: &str,
+    ) -> anyhow::Result<InstanceResponse> {
         match self.ask(method, target, body)? {
             AdminOutcome::Answered(answer) => Ok(answer),
             AdminOutcome::Nobody => Err(self.not_running()),

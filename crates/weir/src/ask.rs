@@ -1,5 +1,5 @@
-//! One request to an instance's Admin or control API: a blocking HTTP/1.0 exchange, over TLS where the API has it, which
-//! needs no client library. Knows no endpoint of these APIs.
+//! One request to an instance's Admin or control API: a blocking HTTP/1.0 exchange, over TLS where the API
+//! has it, which needs no client library. Knows no endpoint of these APIs.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -45,11 +45,16 @@ pub(crate) enum RequestFailure {
 ///
 /// # Errors
 /// See [`RequestFailure`]; a response of any status is no error.
-pub(crate) fn ask(node: SocketAddr, question: &InstanceRequest<'_>) -> Result<InstanceResponse, RequestFailure> {
+pub(crate) fn ask(
+    node: SocketAddr,
+    question: &InstanceRequest<'_>,
+) -> Result<InstanceResponse, RequestFailure> {
     let stream = TcpStream::connect_timeout(&node, CONNECT_PATIENCE).map_err(RequestFailure::NotThere)?;
-    let answer = exchange(stream, node, question)
-        .map_err(|error| RequestFailure::Refused(format!("the instance at {node} did not answer: {error}")))?;
-    read_answer(&answer).map_err(|reason| RequestFailure::Refused(format!("the instance at {node}: {reason}")))
+    let answer = exchange(stream, node, question).map_err(|error| {
+        RequestFailure::Refused(format!("the instance at {node} did not answer: {error}"))
+    })?;
+    read_answer(&answer)
+        .map_err(|reason| RequestFailure::Refused(format!("the instance at {node}: {reason}")))
 }
 
 /// A response that arrives piece by piece.
@@ -80,8 +85,8 @@ pub(crate) fn follow(node: SocketAddr, question: &InstanceRequest<'_>) -> Result
     }
     let mut answer = head;
     reader.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).map_err(refused)?;
-    let answer =
-        read_answer(&answer).map_err(|reason| RequestFailure::Refused(format!("the instance at {node}: {reason}")));
+    let answer = read_answer(&answer)
+        .map_err(|reason| RequestFailure::Refused(format!("the instance at {node}: {reason}")));
     answer.map(Followed::Refused)
 }
 
@@ -117,8 +122,8 @@ fn send(
     }
     head.push_str(&format!("Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"));
     stream.write_all(head.as_bytes())?;
-    // The error is used only without a response, because an instance that refuses the request may close before it has
-    // read the body.
+    // The error is used only without a response, because an instance that refuses the request may close
+    // before it has read the body.
     let sent = stream.write_all(body.as_bytes()).and_then(|()| stream.flush());
     Ok((stream, sent))
 }
@@ -191,7 +196,8 @@ mod tests {
         let address = listener.local_addr().unwrap();
         drop(listener);
         let patience = Duration::from_secs(1);
-        let question = InstanceRequest { method: "GET", target: "/", fields: &[], body: "", patience, tls: None };
+        let question =
+            InstanceRequest { method: "GET", target: "/", fields: &[], body: "", patience, tls: None };
         assert!(matches!(ask(address, &question), Err(RequestFailure::NotThere(_))));
     }
 }

@@ -1,5 +1,5 @@
-//! Connects the crates at the start: settings become options, plugin kinds become a catalog, and the compiler connects
-//! the control side with the engine. The only module that sees both control and gateway.
+//! Connects the crates at the start: settings become options, plugin kinds become a catalog, and the compiler
+//! connects the control side with the engine. The only module that sees both control and gateway.
 
 mod assembly;
 mod bridge;
@@ -38,14 +38,14 @@ use control::{
     AdminKey, EtcdConfig, EtcdTls, FilePolicy, Role, Sealer, SecretOptions, Secrets, SourceConfig,
 };
 use discovery::registration::{ProxyAddresses, Registration, RegistrationConfig};
-use discovery::{ServiceDiscovery, DiscoveryConfig};
+use discovery::{DiscoveryConfig, ServiceDiscovery};
 use exchange::plugin::outbound::OutboundPolicy;
 use exchange::plugin::services::Services;
 use gateway::compile::SnapshotCompiler;
 use gateway::runtime::Runtime;
 use model::instance::InstanceInfo;
 use model::report::ExplainSession;
-use model::{PluginCatalog, SnapshotChange, Snapshot};
+use model::{PluginCatalog, Snapshot, SnapshotChange};
 use net::listener::ListenerSet;
 use net::resolver::{LookupOptions, Resolver, SystemLookup, TtlBounds};
 use net::route::has_route;
@@ -55,7 +55,7 @@ use serde_json::{Map, Value};
 use stdx::address_family::AddressChoice;
 
 use crate::cli::explain::ExplainRequest;
-use crate::settings::{Settings, SettingsSource, ResourceSource};
+use crate::settings::{ResourceSource, Settings, SettingsSource};
 use crate::terminal::print_error_bounded;
 
 pub(crate) use catalog::{catalog, catalog_for, catalog_with, running_catalog};
@@ -77,11 +77,12 @@ pub(crate) fn run(source: SettingsSource) -> anyhow::Result<ExitCode> {
     let watch = signals::SignalWatch::start()?;
     let executable = Executable::of_this_process();
     let predecessor = Predecessor::meet()?;
-    let node = ServingInstance::start(source, executable.ok(), predecessor.as_ref()).inspect_err(|error| {
-        if let Some(predecessor) = &predecessor {
-            predecessor.fail(error);
-        }
-    })?;
+    let node =
+        ServingInstance::start(source, executable.ok(), predecessor.as_ref()).inspect_err(|error| {
+            if let Some(predecessor) = &predecessor {
+                predecessor.fail(error);
+            }
+        })?;
     if let Some(predecessor) = predecessor {
         predecessor.open_when_over(node.control.write_gate());
     }
@@ -122,8 +123,8 @@ fn runtime_on_disk(settings: &Settings) -> anyhow::Result<Arc<Runtime>> {
     Ok(compiler.apply(&applied).0)
 }
 
-/// The identity of this process. Where the data folder keeps no id, the name of the machine stands in for it. An instance that
-/// keeps nothing on disk, and so has no such folder, gets none for its id.
+/// The identity of this process. Where the data folder keeps no id, the name of the machine stands in for it.
+/// An instance that keeps nothing on disk, and so has no such folder, gets none for its id.
 fn instance(settings: &Settings) -> InstanceInfo {
     let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let kept = || {
@@ -271,8 +272,8 @@ fn discovery(settings: &Settings) -> anyhow::Result<Option<Arc<ServiceDiscovery>
     Ok(Some(Arc::new(discovery.context("cannot start the service registries")?)))
 }
 
-/// The blocks of registries; the services that this instance registers as get no automatic routes, because such a route
-/// would lead to the gateway itself.
+/// The blocks of registries; the services that this instance registers as get no automatic routes, because
+/// such a route would lead to the gateway itself.
 fn without_own_routes(settings: &Settings) -> Map<String, Value> {
     let mut blocks = settings.discovery.0.clone();
     for (name, registration) in &settings.registration.0 {
@@ -305,8 +306,8 @@ fn registration(settings: &Settings, listeners: &ListenerSet) -> anyhow::Result<
     Ok(Some(Arc::new(registration.map_err(anyhow::Error::msg)?)))
 }
 
-/// How long a configuration waits for the first answers of registries, so that a start does not answer 503 for as long as
-/// they take.
+/// How long a configuration waits for the first answers of registries, so that a start does not answer 503
+/// for as long as they take.
 const DISCOVERY_SETTLE: Duration = Duration::from_secs(3);
 
 fn outbound_policy(settings: &Settings) -> OutboundPolicy {
@@ -357,8 +358,8 @@ fn etcd(settings: &Settings) -> EtcdConfig {
     }
 }
 
-/// The Admin keys of the settings. If none has the role `admin`, also the key in the data folder, which is made at the
-/// first start and shown once, on a terminal only.
+/// The Admin keys of the settings. If none has the role `admin`, also the key in the data folder, which is
+/// made at the first start and shown once, on a terminal only.
 fn admin_keys(settings: &Settings) -> anyhow::Result<Vec<AdminKey>> {
     if settings.admin.is_none() {
         return Ok(Vec::new());

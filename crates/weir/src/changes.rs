@@ -1,6 +1,6 @@
 //! Changes of objects as text for a terminal. Does not know where the changes come from.
 
-use control::plan::{PlanAction, FieldChange, ObjectChange, ConfigPlan};
+use control::plan::{ConfigPlan, FieldChange, ObjectChange, PlanAction};
 use control::source::file::dotted;
 use serde_json::Value;
 
@@ -31,8 +31,8 @@ pub(crate) fn counts(plan: &ConfigPlan, endings: [&str; 3]) -> String {
     parts.join(", ")
 }
 
-/// One changed place. The fields of an object that is created or deleted have no sign of their own, because the object
-/// has one.
+/// One changed place. The fields of an object that is created or deleted have no sign of their own, because
+/// the object has one.
 fn place(action: PlanAction, field: &FieldChange, paint: Paint) -> String {
     let name = dotted(&field.pointer);
     let name = if name.is_empty() { "the whole text".to_owned() } else { name };

@@ -1,8 +1,9 @@
-//! The command line: the list of commands, and the exit code of their results. The work of each command is in its own
-//! file under `cli/`.
+//! The command line: the list of commands, and the exit code of their results. The work of each command is in
+//! its own file under `cli/`.
 //!
-//! Exit codes: 0 done, 1 something is wrong with the input or the machine, 2 the command line is wrong, 3 `plan` found
-//! a difference, or `lab compare` a slower result, 78 `run` cannot start until its settings or its folder have changed.
+//! Exit codes: 0 done, 1 something is wrong with the input or the machine, 2 the command line is wrong, 3
+//! `plan` found a difference, or `lab compare` a slower result, 78 `run` cannot start until its settings or
+//! its folder have changed.
 
 mod apply;
 mod check;
@@ -117,8 +118,8 @@ impl WeirCommand {
     }
 }
 
-/// Prints why a command failed: its causes in one line, faults of settings in a line each, in the form that editors
-/// parse. Returns the exit code.
+/// Prints why a command failed: its causes in one line, faults of settings in a line each, in the form that
+/// editors parse. Returns the exit code.
 fn report(error: &anyhow::Error) -> u8 {
     // A gateway that cannot start has to end even if no reader takes the reason from standard error.
     let print = if log::is_running() { print_error_bounded::<String> } else { print_error::<String> };
@@ -133,8 +134,8 @@ fn report(error: &anyhow::Error) -> u8 {
 /// Exit code if the input, or a system call of the command, failed.
 const FAULTY: u8 = 1;
 
-/// Exit code of `weir run` if another start would fail in the same way: `EX_CONFIG` of sysexits.h. Units of systemd name it
-/// in `RestartPreventExitStatus`.
+/// Exit code of `weir run` if another start would fail in the same way: `EX_CONFIG` of sysexits.h. Units of
+/// systemd name it in `RestartPreventExitStatus`.
 const LASTING: u8 = 78;
 
 /// Exit code of a wrong command line; clap ends with the same one.

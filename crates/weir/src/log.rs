@@ -1,5 +1,5 @@
-//! The error log: the messages of this process, one line each, to standard error or a file. No thread waits until a
-//! message is written. Knows nothing of requests; the access log belongs to the data plane.
+//! The error log: the messages of this process, one line each, to standard error or a file. No thread waits
+//! until a message is written. Knows nothing of requests; the access log belongs to the data plane.
 
 mod json;
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use exchange::observe::error_tap::{self, Severity};
-use gateway::observe::log_writer::{LogWriter, LogDestination};
+use gateway::observe::log_writer::{LogDestination, LogWriter};
 use tracing::{Level, Metadata};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
@@ -56,8 +56,8 @@ pub(crate) fn start(target: &ErrorLog, format: ErrorLogFormat, level: &str) -> a
     Ok(LogControl { filter: handle, level: Arc::new(Mutex::new(level.to_owned())), writer })
 }
 
-/// Waits until all logged messages are written, at most for `FLUSH_LIMIT`, so that a reader that has stopped does not
-/// keep this process from ending. Does nothing where no log runs, as in most commands.
+/// Waits until all logged messages are written, at most for `FLUSH_LIMIT`, so that a reader that has stopped
+/// does not keep this process from ending. Does nothing where no log runs, as in most commands.
 pub(crate) fn flush() {
     if let Some(writer) = RUNNING.get() {
         writer.flush(FLUSH_LIMIT);
@@ -86,8 +86,8 @@ impl LogControl {
         Ok(())
     }
 
-    /// Opens the log file again under its name, after it was moved away. Does nothing for standard error. If the file
-    /// cannot be opened, the error is logged to the old one, and messages go on there.
+    /// Opens the log file again under its name, after it was moved away. Does nothing for standard error. If
+    /// the file cannot be opened, the error is logged to the old one, and messages go on there.
     pub(crate) fn reopen(&self) {
         self.writer.reopen();
     }
@@ -118,8 +118,8 @@ fn takes_colour(target: &ErrorLog) -> bool {
     *target == ErrorLog::Stderr && io::stderr().is_terminal() && !refused
 }
 
-/// Logs a panic. The default hook prints it, which could block the worker for ever if the reader of standard error has
-/// stopped.
+/// Logs a panic. The default hook prints it, which could block the worker for ever if the reader of standard
+/// error has stopped.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     // Skipped, because a panic over a damaged store is caught and becomes an error with a message.
     if control::source::store::panic_is_expected() {
@@ -163,8 +163,8 @@ impl<'a> MakeWriter<'a> for LogLineMaker {
     }
 }
 
-/// Passes one event to the writer thread, and to the plugin that reports errors. The formatter writes each event with one
-/// call.
+/// Passes one event to the writer thread, and to the plugin that reports errors. The formatter writes each
+/// event with one call.
 struct LogLineWriter<'a> {
     writer: &'a LogWriter,
     severity: Severity,
@@ -183,8 +183,8 @@ impl Write for LogLineWriter<'_> {
     }
 }
 
-/// The event on one line: line breaks within it are written as `\n` and `\r`, so that a name or an error text from
-/// outside cannot forge a line of its own.
+/// The event on one line: line breaks within it are written as `\n` and `\r`, so that a name or an error text
+/// from outside cannot forge a line of its own.
 fn one_line(event: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     let text = event.strip_suffix(b"\n").unwrap_or(event);
     if !text.contains(&b'\n') && !text.contains(&b'\r') {
@@ -202,7 +202,8 @@ fn one_line(event: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     line.into()
 }
 
-/// The guard of a mutex of this file. Each value is replaced in one step, so a panic while it was locked left it whole.
+/// The guard of a mutex of this file. Each value is replaced in one step, so a panic while it was locked left
+/// it whole.
 fn lock<T>(mutex: &Mutex<T>) -> parking_lot::MutexGuard<'_, T> {
     mutex.lock()
 }
@@ -210,13 +211,14 @@ fn lock<T>(mutex: &Mutex<T>) -> parking_lot::MutexGuard<'_, T> {
 /// The log of this process, for its end and for panics, which have no handle.
 static RUNNING: OnceLock<LogWriter> = OnceLock::new();
 
-/// Bytes of messages that may wait for the writer: about 5,000 lines, more than a start or a faulty configuration
-/// makes.
+/// Bytes of messages that may wait for the writer: about 5,000 lines, more than a start or a faulty
+/// configuration makes.
 const QUEUE_BYTES: usize = 1024 * 1024;
-/// Longest wait at the end of the process for its last messages. A working disk or collector takes milliseconds.
+/// Longest wait at the end of the process for its last messages. A working disk or collector takes
+/// milliseconds.
 const FLUSH_LIMIT: Duration = Duration::from_secs(1);
-/// Longest wait of a panicking thread for its message. Short, because a worker that goes on after a panic must not be
-/// blocked by a log that is blocked.
+/// Longest wait of a panicking thread for its message. Short, because a worker that goes on after a panic
+/// must not be blocked by a log that is blocked.
 const PANIC_FLUSH_LIMIT: Duration = Duration::from_millis(20);
 
 #[cfg(test)]

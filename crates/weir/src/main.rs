@@ -31,8 +31,8 @@ fn main() -> ExitCode {
     cli::main()
 }
 
-/// Suppresses the text and backtrace of panics over a damaged store, because such a panic is caught and reported as an
-/// error.
+/// Suppresses the text and backtrace of panics over a damaged store, because such a panic is caught and
+/// reported as an error.
 fn quiet_expected_panics() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

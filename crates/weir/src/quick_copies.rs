@@ -1,7 +1,8 @@
-//! Large copies on AMD processors. glibc before 2.39 copies pieces of some KiB with `rep movsb`, which Zen 3 and 4 run at a
-//! fraction of the speed of vector moves (glibc bug 30994). TLS copies every byte of a body, so that 1 MB costs up to half as
-//! much CPU again. The choice of the instruction is a tunable, which the loader reads from the environment only: a gateway
-//! starts itself again with it ([0038](../../../docs/decisions/0038-quick-copies.md)).
+//! Large copies on AMD processors. glibc before 2.39 copies pieces of some KiB with `rep movsb`, which Zen 3
+//! and 4 run at a fraction of the speed of vector moves (glibc bug 30994). TLS copies every byte of a body,
+//! so that 1 MB costs up to half as much CPU again. The choice of the instruction is a tunable, which the
+//! loader reads from the environment only: a gateway starts itself again with it
+//! ([0038](../../../docs/decisions/0038-quick-copies.md)).
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -22,8 +23,9 @@ const NEVER_BYTES: &str = "1000000000";
 /// The vendor is in the second line.
 const DESCRIPTION_BYTES: usize = 256;
 
-/// Starts the program again with the tunable, where it would pay and is not there yet. The process keeps its id and its
-/// descriptors. Returns if nothing is to do, or if the program cannot be started again: then copies stay slow.
+/// Starts the program again with the tunable, where it would pay and is not there yet. The process keeps its
+/// id and its descriptors. Returns if nothing is to do, or if the program cannot be started again: then
+/// copies stay slow.
 pub(crate) fn choose() {
     let Some(tunables) = missing_tunables() else { return };
     let Ok(program) = std::env::current_exe() else { return };

@@ -1,6 +1,6 @@
-//! Name lookups by the C library in a static program. A list of lookup modules in `/etc/nsswitch.conf` makes glibc load shared
-//! libraries of the machine, which may be of another version of glibc than the one in the program. Upstreams are not concerned,
-//! because the gateway looks their names up itself.
+//! Name lookups by the C library in a static program. A list of lookup modules in `/etc/nsswitch.conf` makes
+//! glibc load shared libraries of the machine, which may be of another version of glibc than the one in the
+//! program. Upstreams are not concerned, because the gateway looks their names up itself.
 
 use std::ffi::{CStr, c_char, c_int};
 
@@ -19,7 +19,8 @@ unsafe extern "C" {
 
 /// Looks names up in `/etc/hosts` and by DNS only, whatever `/etc/nsswitch.conf` says.
 pub(crate) fn choose() {
-    // SAFETY: both are texts that end with a zero byte and live as long as the program; no other thread looks names up yet.
+    // SAFETY: both are texts that end with a zero byte and live as long as the program; no other thread looks
+    // names up yet.
     #[allow(unsafe_code)]
     let refused = unsafe { __nss_configure_lookup(HOSTS.as_ptr(), MODULES.as_ptr()) };
     debug_assert_eq!(refused, 0, "glibc refuses only texts that it cannot parse");

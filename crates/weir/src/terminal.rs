@@ -15,8 +15,8 @@ pub(crate) fn print_error<T: Display>(line: T) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// As [`print()`], for a process that serves: a reader of standard output that has stopped does not keep the process
-/// from serving, handling signals or ending. The text is then written when the reader goes on.
+/// As [`print()`], for a process that serves: a reader of standard output that has stopped does not keep the
+/// process from serving, handling signals or ending. The text is then written when the reader goes on.
 pub(crate) fn print_bounded<T: Display>(text: T) {
     let text = text.to_string();
     bounded(move || print(text));
@@ -54,7 +54,8 @@ pub(crate) enum Paint {
 }
 
 impl Paint {
-    /// For standard output: colour on a terminal unless `NO_COLOR` is set to a non-empty value (no-color.org).
+    /// For standard output: colour on a terminal unless `NO_COLOR` is set to a non-empty value
+    /// (no-color.org).
     pub(crate) fn for_stdout() -> Self {
         Self::choose(io::stdout().is_terminal())
     }

@@ -1,4 +1,5 @@
-//! The live view of `weir top`: what the instance answers, the table that is made of it, keys, and the terminal.
+//! The live view of `weir top`: what the instance answers, the table that is made of it, keys, and the
+//! terminal.
 
 pub(crate) mod data;
 pub(crate) mod live;

@@ -1,4 +1,5 @@
-//! Builds a tree of nodes from the parser's events, with limits on everything that a text may use up. It knows no text.
+//! Builds a tree of nodes from the parser's events, with limits on everything that a text may use up. It
+//! knows no text.
 
 use std::collections::{HashMap, HashSet};
 

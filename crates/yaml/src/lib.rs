@@ -1,7 +1,8 @@
-//! Reads YAML or JSON text into a value, with the line of every node. It does not know the meaning of the value.
+//! Reads YAML or JSON text into a value, with the line of every node. It does not know the meaning of the
+//! value.
 //!
-//! The value is built from the parser's events on an explicit stack, so that depth, number of nodes and the expansion
-//! of aliases are limited before memory or the call stack is used up.
+//! The value is built from the parser's events on an explicit stack, so that depth, number of nodes and the
+//! expansion of aliases are limited before memory or the call stack is used up.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod builder;
@@ -87,8 +88,9 @@ pub fn parse(text: &str) -> Result<Marked, Malformed> {
     Ok(Marked { value, shape })
 }
 
-/// JSON has escapes that YAML has not (surrogate pairs), so the values of a JSON text come from a JSON parser and only
-/// the lines from the YAML parser. None when the text is no JSON (YAML's flow style begins with the same character).
+/// JSON has escapes that YAML has not (surrogate pairs), so the values of a JSON text come from a JSON parser
+/// and only the lines from the YAML parser. None when the text is no JSON (YAML's flow style begins with the
+/// same character).
 fn parse_json(text: &str) -> Option<Marked> {
     let body = text.trim_end();
     let body = body.strip_suffix(END_MARK).unwrap_or(body);

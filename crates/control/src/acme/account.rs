@@ -1,5 +1,5 @@
-//! Accounts at authorities: made once, kept where the instances share their state, and made anew where the authority has
-//! lost them. It does not know orders.
+//! Accounts at authorities: made once, kept where the instances share their state, and made anew where the
+//! authority has lost them. It does not know orders.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config::Authority;
 use super::failure::AcmeFailure;
-use super::http::{LastAnswer, AcmeTransport};
+use super::http::{AcmeTransport, LastAnswer};
 use crate::sealing::Sealer;
 use crate::shared_state::SharedState;
 
@@ -45,7 +45,9 @@ impl Accounts {
     /// Forgets the account, which the authority does not know.
     pub(super) async fn forget(&self, authority: &Authority) -> Result<(), AcmeFailure> {
         let removed = self.shared.remove(&path(authority)).await;
-        removed.map(drop).map_err(|reason| AcmeFailure::new(format!("the account cannot be removed: {reason}")))
+        removed
+            .map(drop)
+            .map_err(|reason| AcmeFailure::new(format!("the account cannot be removed: {reason}")))
     }
 
     fn kept(&self, authority: &Authority) -> Result<Option<StoredAccount>, AcmeFailure> {
@@ -58,10 +60,15 @@ impl Accounts {
         kept.map(Some).map_err(|fault| AcmeFailure::new(format!("the account cannot be read: {fault}")))
     }
 
-    async fn restore(&self, authority: &Authority, kept: StoredAccount) -> Result<(Account, LastAnswer), AcmeFailure> {
+    async fn restore(
+        &self,
+        authority: &Authority,
+        kept: StoredAccount,
+    ) -> Result<(Account, LastAnswer), AcmeFailure> {
         let (client, last) = self.transport.client(&authority.directory);
         let builder = Account::builder_with_http(client);
-        // The library gives credentials back only when it makes them, so that they are written down once more first.
+        // The library gives credentials back only when it makes them, so that they are written down once more
+        // first.
         let text =
             serde_json::to_string(&kept.credentials).map_err(|fault| AcmeFailure::new(fault.to_string()))?;
         let account = builder.from_credentials(kept.credentials).await;
@@ -70,7 +77,8 @@ impl Accounts {
             let contact = self.email.as_ref().map(|email| format!("mailto:{email}"));
             let contact: Vec<&str> = contact.as_deref().into_iter().collect();
             account.update_contacts(&contact).await.map_err(|fault| AcmeFailure::of(&fault, &last))?;
-            let credentials = serde_json::from_str(&text).map_err(|fault| AcmeFailure::new(fault.to_string()))?;
+            let credentials =
+                serde_json::from_str(&text).map_err(|fault| AcmeFailure::new(fault.to_string()))?;
             self.keep(authority, &StoredAccount { email: self.email.clone(), credentials }).await?;
         }
         Ok((account, last))

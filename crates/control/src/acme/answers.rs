@@ -1,5 +1,5 @@
-//! The answers to challenges: kept where the instances share their state, so that the authority may ask any of them, and
-//! published to the data plane. Records of DNS are set by a command.
+//! The answers to challenges: kept where the instances share their state, so that the authority may ask any
+//! of them, and published to the data plane. Records of DNS are set by a command.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -193,7 +193,8 @@ const FOLDER: &str = "challenges/";
 const TOKEN_BYTES_MAX: usize = 256;
 /// Answers that are published at once: each order has at most as many as names.
 const ANSWERS_MAX: usize = 10_000;
-/// The lifetime of an answer that its instance did not take back, because it died; longer than an order may take.
+/// The lifetime of an answer that its instance did not take back, because it died; longer than an order may
+/// take.
 const ANSWER_TTL: Duration = Duration::from_secs(1800);
 /// Until every instance has heard of an answer: a watch tells it within milliseconds.
 const SPREAD_WAIT: Duration = Duration::from_secs(1);

@@ -1,5 +1,5 @@
-//! One attempt at a certificate: the authorities in turn until one issues it, then its way into force; and the question
-//! for advice on renewal. The outcome is written into the certificate's record.
+//! One attempt at a certificate: the authorities in turn until one issues it, then its way into force; and
+//! the question for advice on renewal. The outcome is written into the certificate's record.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::current::Current;
 use super::failure::AcmeFailure;
 use super::names;
 use super::objects::Objects;
-use super::order::{Issued, OrderRequest, ActiveOrder};
-use super::record::{Issue, OpenOrder, CertificateRecord};
+use super::order::{ActiveOrder, Issued, OrderRequest};
+use super::record::{CertificateRecord, Issue, OpenOrder};
 use super::schedule::Advice;
 use crate::clock::Clock;
 use crate::shared_state::SharedState;
@@ -118,12 +118,19 @@ impl AttemptContext {
         let run = ActiveOrder::begin(&account, last, &self.answers, request).await?;
         record.open_order =
             Some(OpenOrder { authority: authority.directory.clone(), url: run.url().to_owned() });
-        // An instance that takes over goes on with this order. Without the record it makes another one, which is no harm.
+        // An instance that takes over goes on with this order. Without the record it makes another one, which
+        // is no harm.
         self.keep(&due.id, record).await;
         run.finish().await
     }
 
-    async fn bring_into_force(&self, authority: &Authority, due: &DueCertificate, mut record: CertificateRecord, issued: Issued) {
+    async fn bring_into_force(
+        &self,
+        authority: &Authority,
+        due: &DueCertificate,
+        mut record: CertificateRecord,
+        issued: Issued,
+    ) {
         let Some(key) = names::key_of(&due.id) else { return };
         if let Err(reason) = self.objects.put(&key, &issued, &due.names, &host(authority)).await {
             let reason = format!("it was issued and could not be stored: {reason}");
@@ -150,7 +157,13 @@ impl AttemptContext {
         self.keep(&due.id, &record).await;
     }
 
-    async fn note_failure(&self, due: &DueCertificate, mut record: CertificateRecord, reason: String, wait: Option<Duration>) {
+    async fn note_failure(
+        &self,
+        due: &DueCertificate,
+        mut record: CertificateRecord,
+        reason: String,
+        wait: Option<Duration>,
+    ) {
         self.counts.failed.fetch_add(1, Ordering::Relaxed);
         let now_ms = self.clock.unix_ms();
         let wait_ms = wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
@@ -181,13 +194,19 @@ impl AttemptContext {
         self.keep(&due.id, &record).await;
     }
 
-    async fn advice(&self, current: &Current, record: &CertificateRecord, now_ms: u64) -> Result<Advice, AcmeFailure> {
+    async fn advice(
+        &self,
+        current: &Current,
+        record: &CertificateRecord,
+        now_ms: u64,
+    ) -> Result<Advice, AcmeFailure> {
         let known = |authority: &&Authority| record.authority.as_ref() == Some(&authority.directory);
         let authority = self.config.authorities.iter().find(known);
         let authority =
             authority.ok_or_else(|| AcmeFailure::new("its authority is no longer in acme_authorities"))?;
         let identifier = current.identifier.as_ref();
-        let identifier = identifier.ok_or_else(|| AcmeFailure::new("it has no identifier of its authority"))?;
+        let identifier =
+            identifier.ok_or_else(|| AcmeFailure::new("it has no identifier of its authority"))?;
         let (account, last) = self.accounts.open(authority).await?;
         let asked = tokio::time::timeout(ADVICE_TIMEOUT, account.renewal_info(identifier)).await;
         let asked = asked.map_err(|_| AcmeFailure::new("no answer in time"))?;
@@ -253,7 +272,8 @@ fn millis(duration: Duration) -> u64 {
 pub(super) const RECORDS: &str = "certificates/";
 /// Advice is asked for again after that where there was none.
 const ADVICE_AGAIN: Duration = Duration::from_secs(6 * 3600);
-/// Bounds of the time after which an authority wants to be asked again (RFC 9773 section 4.3.2 suggests the same).
+/// Bounds of the time after which an authority wants to be asked again (RFC 9773 section 4.3.2 suggests the
+/// same).
 const ADVICE_SOONEST: Duration = Duration::from_secs(60);
 const ADVICE_LATEST: Duration = Duration::from_secs(86_400);
 /// For one question.

@@ -1,5 +1,5 @@
-//! The certificate in use: its names, its validity and its number at the authority, read from PEM. It does not know where
-//! the certificate is kept.
+//! The certificate in use: its names, its validity and its number at the authority, read from PEM. It does
+//! not know where the certificate is kept.
 
 use data_encoding::HEXLOWER;
 use instant_acme::CertificateIdentifier;

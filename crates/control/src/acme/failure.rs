@@ -1,5 +1,5 @@
-//! Why an attempt failed, in words that are safe to log and to show, and how long the authority asks to wait. Texts of an
-//! authority are cut and cleaned, because it may send anything.
+//! Why an attempt failed, in words that are safe to log and to show, and how long the authority asks to wait.
+//! Texts of an authority are cut and cleaned, because it may send anything.
 
 use std::time::Duration;
 

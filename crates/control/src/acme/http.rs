@@ -1,5 +1,6 @@
-//! The HTTP of an authority's answers, bounded: one connection a request, one deadline for it, limits on head and body, no
-//! redirect, and no wait that the authority asks for is longer than a week. It does not know the protocol inside.
+//! The HTTP of an authority's answers, bounded: one connection a request, one deadline for it, limits on head
+//! and body, no redirect, and no wait that the authority asks for is longer than a week. It does not know the
+//! protocol inside.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -182,8 +183,8 @@ pub(super) fn is_loopback(host: &str) -> bool {
     host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// The wait that an answer asks for, and the field rewritten as seconds: the library adds any number to the time of day,
-/// which ends the thread where the sum is out of range. A field that cannot be read is removed.
+/// The wait that an answer asks for, and the field rewritten as seconds: the library adds any number to the
+/// time of day, which ends the thread where the sum is out of range. A field that cannot be read is removed.
 fn bound_wait(headers: &mut HeaderMap, now: SystemTime) -> Option<Duration> {
     let value = headers.remove(RETRY_AFTER)?;
     let text = value.to_str().ok()?.trim();

@@ -1,5 +1,5 @@
-//! The one instance of a cluster that orders: it holds a text that ends by itself unless the instance renews it. An
-//! instance that is alone always leads.
+//! The one instance of a cluster that orders: it holds a text that ends by itself unless the instance renews
+//! it. An instance that is alone always leads.
 
 use std::time::{Duration, Instant};
 

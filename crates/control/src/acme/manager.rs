@@ -1,5 +1,6 @@
-//! The loop that keeps certificates valid: it looks which are due, makes attempts at a few at a time, takes up names that
-//! handshakes asked for, and leaves all of that to the leader where there are several instances.
+//! The loop that keeps certificates valid: it looks which are due, makes attempts at a few at a time, takes
+//! up names that handshakes asked for, and leaves all of that to the leader where there are several
+//! instances.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::{Id, JoinSet};
 
-use super::attempt::{DueCertificate, AttemptContext, RECORDS, record_path};
+use super::attempt::{AttemptContext, DueCertificate, RECORDS, record_path};
 use super::current::Current;
 use super::leader::Leader;
 use super::names;
@@ -40,13 +41,18 @@ pub(super) struct WantedCertificate {
 pub(super) struct CurrentCache(HashMap<String, (u64, Option<Current>)>);
 
 impl AttemptContext {
-    /// Every certificate that is to be kept valid: those of the settings, and those that were asked for and still may be.
+    /// Every certificate that is to be kept valid: those of the settings, and those that were asked for and
+    /// still may be.
     pub(super) fn wanted(&self) -> Vec<WantedCertificate> {
         let mut all: Vec<WantedCertificate> = self
             .config
             .certificates
             .iter()
-            .map(|names| WantedCertificate { id: names::id_of(names), names: names.clone(), on_demand: false })
+            .map(|names| WantedCertificate {
+                id: names::id_of(names),
+                names: names.clone(),
+                on_demand: false,
+            })
             .collect();
         let Some(rules) = &self.config.on_demand else { return all };
         let on_demand = self.shared.list(RECORDS).into_iter().filter_map(|(id, text)| {
@@ -162,7 +168,8 @@ impl Manager {
                 continue;
             }
             self.environment.busy.lock().insert(id.clone());
-            let (environment, due) = (Arc::clone(&self.environment), DueCertificate { id: id.clone(), names, current });
+            let (environment, due) =
+                (Arc::clone(&self.environment), DueCertificate { id: id.clone(), names, current });
             let task = attempts.spawn(async move {
                 match step {
                     CertificateStep::Order => environment.order(&due).await,
@@ -174,7 +181,8 @@ impl Manager {
         Instant::now() + Duration::from_millis(next_ms.saturating_sub(now_ms).min(IDLE_MAX_MS))
     }
 
-    /// Frees the place of an attempt. One that panicked counts as failed, because it would be made again at once otherwise.
+    /// Frees the place of an attempt. One that panicked counts as failed, because it would be made again at
+    /// once otherwise.
     async fn end(&self, id: &str, panicked: bool) {
         if panicked {
             tracing::error!(certificate = id, "an attempt at a certificate has panicked");

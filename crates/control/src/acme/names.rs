@@ -1,4 +1,5 @@
-//! Names that a certificate can have, rules that allow names, and the ids of objects for them. It opens no connection.
+//! Names that a certificate can have, rules that allow names, and the ids of objects for them. It opens no
+//! connection.
 
 use data_encoding::HEXLOWER;
 use model::{Id, ObjectKey, ObjectKind};

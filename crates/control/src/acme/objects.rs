@@ -1,5 +1,5 @@
-//! Issued certificates as `ssls` objects: written to the store or to etcd like a write of the Admin API, or kept beside a
-//! resource file, which only its owner writes.
+//! Issued certificates as `ssls` objects: written to the store or to etcd like a write of the Admin API, or
+//! kept beside a resource file, which only its owner writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use model::ObjectKey;
 use serde_json::{Map, Value, json};
 
 use super::order::Issued;
-use crate::reconcile::{Reconcile, WriteRefusal, Write};
+use crate::reconcile::{Reconcile, Write, WriteRefusal};
 use crate::sealing::Sealer;
 use crate::shared_state::SharedState;
 
@@ -23,8 +23,8 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Brings a certificate into force; it is tried again for a while, because a certificate that is lost costs another
-    /// order.
+    /// Brings a certificate into force; it is tried again for a while, because a certificate that is lost
+    /// costs another order.
     ///
     /// # Errors
     /// Why the object cannot be written.

@@ -1,5 +1,6 @@
-//! Questions for certificates of names that no certificate covers: the rule that allows a name, and bounds on how many are
-//! noted and ordered. Questions come from handshakes, so that a client decides how many there are.
+//! Questions for certificates of names that no certificate covers: the rule that allows a name, and bounds on
+//! how many are noted and ordered. Questions come from handshakes, so that a client decides how many there
+//! are.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -115,8 +116,8 @@ const WAITING_MAX: usize = 256;
 const TAKEN_MAX: usize = 4096;
 /// A name that was taken is not noted again before: its order runs, or has failed and has a pause of its own.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
-/// New names on demand at once, and in the long run one in 36 seconds, which are the 300 orders in three hours that Let's
-/// Encrypt allows an account.
+/// New names on demand at once, and in the long run one in 36 seconds, which are the 300 orders in three
+/// hours that Let's Encrypt allows an account.
 const RATE_BURST: f64 = 20.0;
 const RATE_PER_SECOND: f64 = 1.0 / 36.0;
 

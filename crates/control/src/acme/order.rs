@@ -1,5 +1,5 @@
-//! One order at one authority, from the list of names to the chain of certificates (RFC 8555 section 7.4). It decides
-//! neither when to order nor where the result goes.
+//! One order at one authority, from the list of names to the chain of certificates (RFC 8555 section 7.4). It
+//! decides neither when to order nor where the result goes.
 
 use std::time::Duration;
 
@@ -83,7 +83,8 @@ impl<'a> ActiveOrder<'a> {
         self.order.url()
     }
 
-    /// Proves control of the names and fetches the certificate. Answers to challenges are taken back in any case.
+    /// Proves control of the names and fetches the certificate. Answers to challenges are taken back in any
+    /// case.
     pub(super) async fn finish(mut self) -> Result<Issued, AcmeFailure> {
         let mut given = OrderAnswers::default();
         let steps = tokio::time::timeout(ORDER_TIMEOUT, self.steps(&mut given)).await;
@@ -104,8 +105,8 @@ impl<'a> ActiveOrder<'a> {
                 Err(fault) => return Err(self.why_invalid(Some(fault)).await),
             }
         }
-        let key =
-            KeyPair::generate().map_err(|fault| AcmeFailure::new(format!("no key could be made: {fault}")))?;
+        let key = KeyPair::generate()
+            .map_err(|fault| AcmeFailure::new(format!("no key could be made: {fault}")))?;
         let request = signing_request(self.names, &key)
             .map_err(|fault| AcmeFailure::new(format!("no signing request could be made: {fault}")))?;
         self.order.finalize_csr(&request).await.map_err(|fault| self.failure(&fault))?;
@@ -118,8 +119,12 @@ impl<'a> ActiveOrder<'a> {
         Ok(Issued { chain, key: key.serialize_pem(), current })
     }
 
-    /// Gives an answer for each name that is not proven yet; the challenge that was chosen for each authorization.
-    async fn answer_challenges(&mut self, given: &mut OrderAnswers) -> Result<Vec<Option<ChallengeKind>>, AcmeFailure> {
+    /// Gives an answer for each name that is not proven yet; the challenge that was chosen for each
+    /// authorization.
+    async fn answer_challenges(
+        &mut self,
+        given: &mut OrderAnswers,
+    ) -> Result<Vec<Option<ChallengeKind>>, AcmeFailure> {
         let mut chosen = Vec::new();
         let (last, kinds, answers) = (self.last.clone(), self.challenges, self.answers);
         let mut authorizations = self.order.authorizations();
@@ -135,14 +140,18 @@ impl<'a> ActiveOrder<'a> {
                 }
                 AuthorizationStatus::Pending => {}
                 other => {
-                    return Err(AcmeFailure::new(format!("the proof of a name is {other:?} from the beginning")));
+                    return Err(AcmeFailure::new(format!(
+                        "the proof of a name is {other:?} from the beginning"
+                    )));
                 }
             }
             let Identifier::Dns(domain) = authorization.identifier().identifier.clone() else {
                 return Err(AcmeFailure::new("it asks for a proof of something that is no name"));
             };
             if !self.names.iter().any(|name| name.strip_prefix("*.").unwrap_or(name) == domain) {
-                return Err(AcmeFailure::new(format!("it asks for a proof of {domain}, which was not ordered")));
+                return Err(AcmeFailure::new(format!(
+                    "it asks for a proof of {domain}, which was not ordered"
+                )));
             }
             let offered: Vec<&ChallengeType> =
                 authorization.challenges.iter().map(|offer| &offer.r#type).collect();
@@ -190,7 +199,11 @@ impl<'a> ActiveOrder<'a> {
                 break;
             }
         }
-        if reasons.is_empty() { failure } else { AcmeFailure { reason: cleaned(&reasons.join("; ")), ..failure } }
+        if reasons.is_empty() {
+            failure
+        } else {
+            AcmeFailure { reason: cleaned(&reasons.join("; ")), ..failure }
+        }
     }
 
     fn failure(&self, fault: &Error) -> AcmeFailure {

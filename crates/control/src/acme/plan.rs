@@ -16,16 +16,21 @@ pub(super) enum CertificateStep {
     WaitUntil(u64),
 }
 
-/// When a certificate is to be ordered: at once if there is none for these names, else when it has to be renewed; never
-/// within the pause after the attempt before.
-pub(super) fn order_at_ms(names: &[String], current: Option<&Current>, record: &CertificateRecord, now_ms: u64) -> u64 {
+/// When a certificate is to be ordered: at once if there is none for these names, else when it has to be
+/// renewed; never within the pause after the attempt before.
+pub(super) fn order_at_ms(
+    names: &[String],
+    current: Option<&Current>,
+    record: &CertificateRecord,
+    now_ms: u64,
+) -> u64 {
     let wanted_at =
         current.filter(|current| names.iter().all(|name| current.covers(name))).map_or(0, |current| {
             let advice = record.advice.as_ref().filter(|advice| advice.serial == current.serial);
             current.validity.renew_at_ms(advice, record.past(), seed(names, current))
         });
-    // Other names than before are another certificate, which no pause concerns. A pause that is longer than any is of a
-    // clock that was wrong.
+    // Other names than before are another certificate, which no pause concerns. A pause that is longer than
+    // any is of a clock that was wrong.
     let is_same = record.names == names;
     let is_possible = record.not_before_ms <= now_ms.saturating_add(PAUSE_MAX_MS);
     let pause_until = if is_same && is_possible { record.not_before_ms } else { 0 };
@@ -33,7 +38,12 @@ pub(super) fn order_at_ms(names: &[String], current: Option<&Current>, record: &
 }
 
 /// See [`CertificateStep`].
-pub(super) fn next(names: &[String], current: Option<&Current>, record: &CertificateRecord, now_ms: u64) -> CertificateStep {
+pub(super) fn next(
+    names: &[String],
+    current: Option<&Current>,
+    record: &CertificateRecord,
+    now_ms: u64,
+) -> CertificateStep {
     let order_at_ms = order_at_ms(names, current, record, now_ms);
     if order_at_ms <= now_ms {
         return CertificateStep::Order;
@@ -91,12 +101,24 @@ mod tests {
     #[test]
     fn missing_certificate_is_ordered_after_its_pause() {
         check(None, &record(), CertificateStep::Order);
-        check(None, &CertificateRecord { not_before_ms: NOW + 5, ..record() }, CertificateStep::WaitUntil(NOW + 5));
+        check(
+            None,
+            &CertificateRecord { not_before_ms: NOW + 5, ..record() },
+            CertificateStep::WaitUntil(NOW + 5),
+        );
         check(None, &CertificateRecord { not_before_ms: NOW, ..record() }, CertificateStep::Order);
         check(None, &CertificateRecord { not_before_ms: u64::MAX, ..record() }, CertificateStep::Order);
-        check(None, &CertificateRecord { not_before_ms: NOW + 5, ..CertificateRecord::default() }, CertificateStep::Order);
+        check(
+            None,
+            &CertificateRecord { not_before_ms: NOW + 5, ..CertificateRecord::default() },
+            CertificateStep::Order,
+        );
         check(Some(current(&["b.example"], 0, u64::MAX)), &record(), CertificateStep::Order);
-        check(Some(current(&["*.example"], NOW, NOW + 4_000_000)), &record(), CertificateStep::WaitUntil(due()));
+        check(
+            Some(current(&["*.example"], NOW, NOW + 4_000_000)),
+            &record(),
+            CertificateStep::WaitUntil(due()),
+        );
         check(Some(current(&["a.example"], 0, NOW)), &record(), CertificateStep::Order);
     }
 

@@ -1,5 +1,5 @@
-//! The record of a managed certificate, which survives restarts and changes of the leader: how its orders went and when
-//! the next one is due. It does not know the certificate's bytes.
+//! The record of a managed certificate, which survives restarts and changes of the leader: how its orders
+//! went and when the next one is due. It does not know the certificate's bytes.
 
 use serde::{Deserialize, Serialize};
 
@@ -78,8 +78,8 @@ impl CertificateRecord {
         self.open_order = None;
     }
 
-    /// Notes an issued certificate with this validity. One that is due already by this machine's clock counts as a failure,
-    /// because otherwise a clock that is ahead would order without end.
+    /// Notes an issued certificate with this validity. One that is due already by this machine's clock counts
+    /// as a failure, because otherwise a clock that is ahead would order without end.
     pub(super) fn issue(&mut self, issued: Issue<'_>, now_ms: u64, random: u64) {
         let Issue { names, authority, validity, is_early } = issued;
         let failures = self.failures;
@@ -103,8 +103,8 @@ impl CertificateRecord {
     }
 }
 
-/// Between two certificates of the same names, whatever the reason of the second one is: its object is deleted again and
-/// again, or the clock of this machine is wrong. Authorities count duplicates by the week.
+/// Between two certificates of the same names, whatever the reason of the second one is: its object is
+/// deleted again and again, or the clock of this machine is wrong. Authorities count duplicates by the week.
 const BETWEEN_ISSUES_MS: u64 = 600_000;
 
 #[cfg(test)]
@@ -152,7 +152,9 @@ mod tests {
     #[test]
     fn records_of_other_versions_are_read() {
         assert_eq!(CertificateRecord::read("{}"), Some(CertificateRecord::default()));
-        assert!(CertificateRecord::read(r#"{"failures":3,"new":[1]}"#).is_some_and(|record| record.failures == 3));
+        assert!(
+            CertificateRecord::read(r#"{"failures":3,"new":[1]}"#).is_some_and(|record| record.failures == 3)
+        );
         assert_eq!(CertificateRecord::read("7"), None);
         assert_eq!(CertificateRecord::read("no JSON"), None);
     }

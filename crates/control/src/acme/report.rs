@@ -1,5 +1,5 @@
-//! The state of managed certificates, for the Admin API and for scrapes. It reads what instances share, so that each of
-//! them shows the same.
+//! The state of managed certificates, for the Admin API and for scrapes. It reads what instances share, so
+//! that each of them shows the same.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

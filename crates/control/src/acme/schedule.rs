@@ -1,5 +1,6 @@
-//! When a certificate is ordered: renewal in good time with jitter, the authority's own advice (RFC 9773), and pauses after
-//! failures. Pure: times and random numbers are handed in. All times are milliseconds since the Unix epoch.
+//! When a certificate is ordered: renewal in good time with jitter, the authority's own advice (RFC 9773),
+//! and pauses after failures. Pure: times and random numbers are handed in. All times are milliseconds since
+//! the Unix epoch.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,15 +41,17 @@ impl Validity {
         self.not_after_ms.saturating_sub(self.not_before_ms)
     }
 
-    /// The usual time of renewal: two thirds of the lifetime, up to a twenty-fourth earlier so that certificates that were
-    /// issued together are not renewed together. `random` is any number that stays the same for a certificate.
+    /// The usual time of renewal: two thirds of the lifetime, up to a twenty-fourth earlier so that
+    /// certificates that were issued together are not renewed together. `random` is any number that stays the
+    /// same for a certificate.
     pub(super) fn usual_ms(&self, random: u64) -> u64 {
         let jitter = self.lifetime_ms() / 24;
         self.not_before_ms + self.lifetime_ms() / 3 * 2 - spread(random, jitter)
     }
 
-    /// When to renew. The authority's advice counts where it is earlier than the usual time: a certificate that will be
-    /// revoked has to be replaced at once. Advice that always says "now" is followed once, then after growing pauses.
+    /// When to renew. The authority's advice counts where it is earlier than the usual time: a certificate
+    /// that will be revoked has to be replaced at once. Advice that always says "now" is followed once, then
+    /// after growing pauses.
     pub(super) fn renew_at_ms(&self, advice: Option<&Advice>, past: Past, random: u64) -> u64 {
         let usual = self.usual_ms(random);
         let Some(advice) = advice.filter(|advice| advice.start_ms < advice.end_ms) else { return usual };
@@ -77,11 +80,12 @@ fn spread(random: u64, bound: u64) -> u64 {
     u64::try_from((u128::from(random) * bound) >> 64).unwrap_or_default()
 }
 
-/// After failures in a row, in seconds. The first ones are short, because a record of DNS or a firewall is often repaired
-/// while it is watched; the last one keeps a name that never validates far below the limits of authorities (Let's Encrypt
-/// allows five failed validations of a name in an hour).
+/// After failures in a row, in seconds. The first ones are short, because a record of DNS or a firewall is
+/// often repaired while it is watched; the last one keeps a name that never validates far below the limits of
+/// authorities (Let's Encrypt allows five failed validations of a name in an hour).
 const PAUSES_S: [u64; 8] = [60, 300, 900, 3_600, 10_800, 21_600, 43_200, 86_400];
-/// Between an issue and a renewal that is advised early, by how many such renewals came before it: none, an hour, a day.
+/// Between an issue and a renewal that is advised early, by how many such renewals came before it: none, an
+/// hour, a day.
 const EARLY_PAUSES_MS: [u64; 3] = [0, 3_600_000, 86_400_000];
 
 #[cfg(test)]

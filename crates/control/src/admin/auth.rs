@@ -1,5 +1,6 @@
-//! Access to the Admin API: addresses are checked against the allow list, callers by key and role, browsers by the
-//! origin of the page that sent the request. Of a request it knows only whether it may change something.
+//! Access to the Admin API: addresses are checked against the allow list, callers by key and role, browsers
+//! by the origin of the page that sent the request. Of a request it knows only whether it may change
+//! something.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -113,7 +114,8 @@ impl Gate {
         self.allowed.iter().any(|network| network.contains(&address))
     }
 
-    /// Logs that `peer` was refused, with the answer's `description`; at most one line per address and interval.
+    /// Logs that `peer` was refused, with the answer's `description`; at most one line per address and
+    /// interval.
     pub fn log_refusal(&self, peer: SocketAddr, message: &'static str, description: Option<&'static str>) {
         self.refusals.note(peer, message, description);
     }
@@ -142,8 +144,8 @@ impl Gate {
         checked
     }
 
-    /// Checks the key and its role; returns the role. Where a browser would send the request for a page of any origin,
-    /// because the key is in a cookie or none is needed, checks the origin too.
+    /// Checks the key and its role; returns the role. Where a browser would send the request for a page of
+    /// any origin, because the key is in a cookie or none is needed, checks the origin too.
     ///
     /// # Errors
     /// See [`Denied`].
@@ -154,8 +156,8 @@ impl Gate {
         }
         let (sent, is_cookie) = sent_key(head).ok_or(Denied::Token("missing apikey"))?;
         let role = self.role_of(&sent).ok_or(Denied::Token(WRONG_KEY))?;
-        // Browsers add cookies to requests of any page, but a page of another origin cannot add the header, and does
-        // not know the argument.
+        // Browsers add cookies to requests of any page, but a page of another origin cannot add the header,
+        // and does not know the argument.
         if is_cookie {
             self.check_origin(&head.headers)?;
         }
@@ -180,7 +182,8 @@ impl Gate {
         if is_own_host(headers, &self.hosts) { Ok(()) } else { Err(Denied::ForeignHost) }
     }
 
-    /// The role of a key. Compares all keys in constant time, because timing would otherwise reveal a prefix of a key.
+    /// The role of a key. Compares all keys in constant time, because timing would otherwise reveal a prefix
+    /// of a key.
     fn role_of(&self, sent: &str) -> Option<Role> {
         let mut found = None;
         for known in &self.keys {

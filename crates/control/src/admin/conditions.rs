@@ -1,5 +1,6 @@
-//! Conditional requests for single objects (RFC 9110 section 13): the entity tag of an object is its `modifiedIndex`;
-//! `If-Match` and `If-None-Match` become the condition of a write. A request without these fields is served as before.
+//! Conditional requests for single objects (RFC 9110 section 13): the entity tag of an object is its
+//! `modifiedIndex`; `If-Match` and `If-None-Match` become the condition of a write. A request without these
+//! fields is served as before.
 
 use bytes::Bytes;
 use http::header::{self, HeaderName};
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use super::call::AdminParts;
 use crate::hidden::places::with_hidden_secrets;
 use crate::reconcile::versions::VersionFilter;
-use crate::reconcile::{WriteCondition, Revisions};
+use crate::reconcile::{Revisions, WriteCondition};
 use crate::serve::{RefusalResponse, respond};
 
 /// The condition that the header of a request states.
@@ -24,8 +25,8 @@ pub(super) fn read(headers: &HeaderMap) -> Result<WriteCondition, RefusalRespons
     Ok(WriteCondition { is_at, is_not_at })
 }
 
-/// Adds the entity tag of an object that was last written at that revision. The answer may hold secrets, and another role is
-/// shown another form under the same tag, so that no cache may keep it.
+/// Adds the entity tag of an object that was last written at that revision. The answer may hold secrets, and
+/// another role is shown another form under the same tag, so that no cache may keep it.
 pub(super) fn tag(mut response: Response<Bytes>, modified_index: u64) -> Response<Bytes> {
     let tag =
         HeaderValue::from_str(&format!("\"{modified_index}\"")).expect("digits in quotes are a field value");
@@ -34,7 +35,8 @@ pub(super) fn tag(mut response: Response<Bytes>, modified_index: u64) -> Respons
     response
 }
 
-/// The answer to a read under a condition that does not hold: 304 where the reader has the object already, otherwise 412.
+/// The answer to a read under a condition that does not hold: 304 where the reader has the object already,
+/// otherwise 412.
 pub(super) async fn unmet_read(
     parts: &AdminParts,
     key: &ObjectKey,
@@ -48,8 +50,8 @@ pub(super) async fn unmet_read(
     tag(respond::empty(StatusCode::NOT_MODIFIED), modified_index)
 }
 
-/// 412: the object is not at the revision that the request names. Names the object as it is now, its secrets hidden, and
-/// the author and the time of its last change where they are known.
+/// 412: the object is not at the revision that the request names. Names the object as it is now, its secrets
+/// hidden, and the author and the time of its last change where they are known.
 pub(super) async fn changed(parts: &AdminParts, key: &ObjectKey) -> Response<Bytes> {
     let view = parts.view.load();
     let Some(written) = view.written(key) else {
@@ -86,7 +88,11 @@ fn shown(key: &ObjectKey) -> String {
 }
 
 /// The revisions in the tags of a field; none if the field is missing.
-fn revisions(headers: &HeaderMap, name: &HeaderName, is_weak: bool) -> Result<Option<Revisions>, RefusalResponse> {
+fn revisions(
+    headers: &HeaderMap,
+    name: &HeaderName,
+    is_weak: bool,
+) -> Result<Option<Revisions>, RefusalResponse> {
     let mut listed = Vec::new();
     let mut is_there = false;
     for value in headers.get_all(name) {

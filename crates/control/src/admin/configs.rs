@@ -1,5 +1,5 @@
-//! `/apisix/admin/configs`: an external owner such as ADC or the ingress controller reads and puts the whole set
-//! (contract 2.1, API-driven standalone). The reconciling thread brings a set into force.
+//! `/apisix/admin/configs`: an external owner such as ADC or the ingress controller reads and puts the whole
+//! set (contract 2.1, API-driven standalone). The reconciling thread brings a set into force.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::HeaderName;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
-use model::{PluginCatalog, ObjectKey, ObjectKind, check};
+use model::{ObjectKey, ObjectKind, PluginCatalog, check};
 use serde_json::{Map, Value};
 
 use super::call::AdminParts;
@@ -47,7 +47,8 @@ async fn get(parts: &Arc<AdminParts>, head: &Parts, role: Role) -> Result<Respon
         respond::empty(StatusCode::OK)
     } else {
         let as_yaml = is_yaml(&head.headers, &header::ACCEPT);
-        // An admin gets private keys, because a set without them could not be put back. A viewer cannot put a set.
+        // An admin gets private keys, because a set without them could not be put back. A viewer cannot put a
+        // set.
         let with_keys = role == Role::Admin;
         let (view, catalog) = (Arc::clone(&view), parts.catalog());
         let text = respond::blocking(move || text(&view, &catalog, with_keys, as_yaml)).await?;
@@ -158,7 +159,8 @@ fn collections(
 ) -> Result<Vec<Collection>, String> {
     let known = |name: &str| {
         let name = name.strip_suffix(VERSION).unwrap_or(name);
-        ObjectKind::from_collection(name).is_some_and(|kind| kind != ObjectKind::Credential) || SET_FIELDS.contains(&name)
+        ObjectKind::from_collection(name).is_some_and(|kind| kind != ObjectKind::Credential)
+            || SET_FIELDS.contains(&name)
     };
     if let Some(name) = whole.keys().find(|name| !known(name)) {
         return Err(format!("Unsupported resource type: {name}"));

@@ -129,8 +129,8 @@ impl AdminEndpoint {
         }
     }
 
-    /// The longest body in bytes, where that of a whole set has `max_set_bytes`. Only requests that wait for their turn have
-    /// a large one: OPTIONS needs no key, and must not fill the memory.
+    /// The longest body in bytes, where that of a whole set has `max_set_bytes`. Only requests that wait for
+    /// their turn have a large one: OPTIONS needs no key, and must not fill the memory.
     pub(super) fn body_limit(&self, method: &Method, max_set_bytes: usize) -> usize {
         if !self.waits_for_turn(method) {
             return MAX_BODY_BYTES;
@@ -188,7 +188,9 @@ impl JsonEndpoint {
 impl ExtensionAction {
     /// The action that a path below an extension names.
     fn of(object: &ObjectPath) -> Option<ExtensionAction> {
-        let (ObjectKind::Extension, [action]) = (object.kind, object.sub_path.as_slice()) else { return None };
+        let (ObjectKind::Extension, [action]) = (object.kind, object.sub_path.as_slice()) else {
+            return None;
+        };
         match action.as_str() {
             "versions" => Some(ExtensionAction::Versions),
             "activate" => Some(ExtensionAction::Activate),

@@ -1,12 +1,13 @@
-//! `extensions/NAME/…`: a version more, the list of versions, another active version, a canary, the way back. Each change is a
-//! write of the whole object under the condition that it is as it was read. It names no language.
+//! `extensions/NAME/…`: a version more, the list of versions, another active version, a canary, the way back.
+//! Each change is a write of the whole object under the condition that it is as it was read. It names no
+//! language.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Response, StatusCode, header};
+use model::ObjectKey;
 use model::extension::decoded;
-use model::{ObjectKey, ObjectKind};
 use serde_json::{Map, Value, json};
 
 use super::call::{AdminParts, Call};
@@ -15,7 +16,7 @@ use super::endpoint::ExtensionAction;
 use super::resources::refusal_of_write;
 use crate::extension_edit::{self, ExtensionPush};
 use crate::object_path::ObjectPath;
-use crate::reconcile::{WriteCondition, Done, WriteRefusal, Revisions, Write};
+use crate::reconcile::{Done, Revisions, Write, WriteCondition, WriteRefusal};
 use crate::serve::respond;
 
 /// Times that a change is made anew because another write came in between.
@@ -66,7 +67,7 @@ pub(super) async fn answer(
 /// Makes the change of the object as it is now. [`Refused::Changed`]: another write came in between.
 async fn change_once(
     parts: &Arc<AdminParts>,
-    key: &Key,
+    key: &ObjectKey,
     action: ExtensionAction,
     condition: &WriteCondition,
     call: &Call,
@@ -79,7 +80,8 @@ async fn change_once(
     }
     let stored = written.and_then(|written| serde_json::from_str::<Map<String, Value>>(&written.text).ok());
     let changed = {
-        let (parts, name, change) = (Arc::clone(parts), Arc::clone(&key.id), ExtensionChange::of(action, call));
+        let (parts, name, change) =
+            (Arc::clone(parts), Arc::clone(&key.id), ExtensionChange::of(action, call));
         respond::blocking(move || change.make(&parts, &name, stored)).await
     };
     let (mut body, version) = match changed {

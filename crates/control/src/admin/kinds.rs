@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use http::Method;
 use model::secret_reference::is_certificate_reference;
-use model::{PluginCatalog, ObjectKey, ObjectKind};
+use model::{ObjectKey, ObjectKind, PluginCatalog};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -29,7 +29,11 @@ pub(super) fn is_off(kind: ObjectKind, method: &Method) -> bool {
         ),
         Method::PATCH => matches!(
             kind,
-            ObjectKind::Consumer | ObjectKind::Credential | ObjectKind::PluginMetadata | ObjectKind::Proto | ObjectKind::StreamRoute
+            ObjectKind::Consumer
+                | ObjectKind::Credential
+                | ObjectKind::PluginMetadata
+                | ObjectKind::Proto
+                | ObjectKind::StreamRoute
         ),
         _ => false,
     }
@@ -42,7 +46,12 @@ pub(super) fn refers_to_upstreams(kind: ObjectKind) -> bool {
 
 /// The stored text as an answer shows it to that role: an admin gets it without private keys, a viewer with
 /// all secrets masked.
-pub(super) fn shown_to<'t>(role: Role, catalog: &PluginCatalog, key: &ObjectKey, text: &'t str) -> Cow<'t, RawValue> {
+pub(super) fn shown_to<'t>(
+    role: Role,
+    catalog: &PluginCatalog,
+    key: &ObjectKey,
+    text: &'t str,
+) -> Cow<'t, RawValue> {
     match role {
         Role::Admin if key.kind == ObjectKind::PluginMetadata => with_id(key, text),
         Role::Admin => shown(key.kind, text),
@@ -168,7 +177,11 @@ mod tests {
     fn private_keys_are_not_shown() {
         let check = |kind, text: &str, expected: &str| assert_eq!(shown(kind, text).get(), expected);
         check(ObjectKind::Route, r#"{ "uri":"/" , "key":1}"#, r#"{ "uri":"/" , "key":1}"#);
-        check(ObjectKind::Ssl, r#"{"cert":"c","key":"k","sni":"s","keys":["k"]}"#, r#"{"cert":"c","sni":"s"}"#);
+        check(
+            ObjectKind::Ssl,
+            r#"{"cert":"c","key":"k","sni":"s","keys":["k"]}"#,
+            r#"{"cert":"c","sni":"s"}"#,
+        );
         check(ObjectKind::Route, "broken", r#""broken""#);
         let references = r#"{"cert":"$env://C","key":"$env://K","keys":["$secret://vault/1/a/b"]}"#;
         check(ObjectKind::Ssl, references, references);
@@ -236,7 +249,11 @@ mod tests {
     #[test]
     fn disabled_verbs_are_those_of_apisix() {
         let off = |method: Method| -> Vec<&str> {
-            ObjectKind::ALL.into_iter().filter(|kind| is_off(*kind, &method)).map(ObjectKind::collection).collect()
+            ObjectKind::ALL
+                .into_iter()
+                .filter(|kind| is_off(*kind, &method))
+                .map(ObjectKind::collection)
+                .collect()
         };
         assert_eq!(
             off(Method::POST),

@@ -45,7 +45,8 @@ pub(super) const PAGE_FAULT: &str = "page must be a whole number from 1";
 /// Filters `entries` by the arguments of the query, and keeps the requested page.
 ///
 /// # Errors
-/// [`PAGE_SIZE_FAULT`] and [`PAGE_FAULT`], also if only one of the two arguments is given and all entries are kept.
+/// [`PAGE_SIZE_FAULT`] and [`PAGE_FAULT`], also if only one of the two arguments is given and all entries are
+/// kept.
 pub(super) fn list<'a>(
     entries: Vec<ListingEntry<'a>>,
     query: &Query,
@@ -69,7 +70,8 @@ pub(super) fn list<'a>(
     Ok(ObjectListing { list, total })
 }
 
-/// An argument that is a whole number from 1 to `max`, in any notation that Lua reads (`1e1`); none if it is missing.
+/// An argument that is a whole number from 1 to `max`, in any notation that Lua reads (`1e1`); none if it is
+/// missing.
 fn whole_number(query: &Query, name: &str, max: f64) -> Result<Option<usize>, ()> {
     if query.get(name).is_none() {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! The OpenAPI 3.1 document of the Admin API: the templates `document.json` and `objects.json`, and the JSON Schemas
-//! that check what is written. It knows the content of no schema.
+//! The OpenAPI 3.1 document of the Admin API: the templates `document.json` and `objects.json`, and the JSON
+//! Schemas that check what is written. It knows the content of no schema.
 //!
 //! `GET /apisix/admin/openapi.json` answers it, with the key, as everything below the Admin API's prefix.
 
@@ -12,13 +12,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use model::{PluginCatalog, ObjectKind};
+use model::{ObjectKind, PluginCatalog};
 use serde_json::{Value, json};
 
 use super::call::AdminParts;
 use crate::serve::respond;
 
-/// Answers the document. It is made for each request, because half a megabyte for a rare request is not worth keeping.
+/// Answers the document. It is made for each request, because half a megabyte for a rare request is not worth
+/// keeping.
 pub(super) async fn answer(parts: &Arc<AdminParts>) -> Response<Bytes> {
     let catalog = parts.catalog();
     let made = respond::blocking(move || respond::json(StatusCode::OK, &document(&catalog))).await;
@@ -51,7 +52,9 @@ fn add_tags(tags: &mut Value) {
 /// The lists of values that the templates name.
 fn lists(catalog: &PluginCatalog) -> Value {
     // Objects of the other two kinds are named by more than one segment of a path.
-    let plain = ObjectKind::ALL.into_iter().filter(|kind| !matches!(kind, ObjectKind::Credential | ObjectKind::Secret));
+    let plain = ObjectKind::ALL
+        .into_iter()
+        .filter(|kind| !matches!(kind, ObjectKind::Credential | ObjectKind::Secret));
     json!({
         "kinds": ObjectKind::ALL.map(ObjectKind::singular),
         "collections": ObjectKind::ALL.map(ObjectKind::collection),

@@ -1,21 +1,23 @@
-//! Whether a request of a browser comes from a page of this origin. A browser adds cookies, and reaches addresses that only
-//! its user can reach, for pages of every origin; so a request that is not held back by a key in its header must come from
-//! this origin, under a name that no other site can point here (DNS rebinding).
+//! Whether a request of a browser comes from a page of this origin. A browser adds cookies, and reaches
+//! addresses that only its user can reach, for pages of every origin; so a request that is not held back by a
+//! key in its header must come from this origin, under a name that no other site can point here (DNS
+//! rebinding).
 
 use std::net::IpAddr;
 
 use http::{HeaderMap, header};
 
-/// Whether a field shows that the request comes from a page of another origin. Browsers do not let a page set the two
-/// fields that are read. A request with neither is not from another origin as far as it can be known: tools send none.
+/// Whether a field shows that the request comes from a page of another origin. Browsers do not let a page set
+/// the two fields that are read. A request with neither is not from another origin as far as it can be known:
+/// tools send none.
 pub(super) fn is_foreign(headers: &HeaderMap) -> bool {
     let is_named = only(headers, SITE).is_some() || only(headers, ORIGIN).is_some();
     is_named && !is_same(headers)
 }
 
-/// Whether the request comes from a page of this origin, or from the user directly: `Sec-Fetch-Site` decides if it is
-/// present, otherwise `Origin` must name the host and port of `Host`. A request with neither field is refused, because any
-/// page may have sent it.
+/// Whether the request comes from a page of this origin, or from the user directly: `Sec-Fetch-Site` decides
+/// if it is present, otherwise `Origin` must name the host and port of `Host`. A request with neither field
+/// is refused, because any page may have sent it.
 pub(super) fn is_same(headers: &HeaderMap) -> bool {
     if let Some(site) = only(headers, SITE) {
         return matches!(site, Some("same-origin" | "none"));
@@ -34,8 +36,9 @@ pub(super) fn is_same(headers: &HeaderMap) -> bool {
     !origin.is_empty() && plain(origin) == plain(host)
 }
 
-/// Whether `Host` is a name that no site of the Internet can point to this instance: an address, a name without a dot, a
-/// name below a suffix that is not delegated, or one of `names`. A request without the field is from no browser.
+/// Whether `Host` is a name that no site of the Internet can point to this instance: an address, a name
+/// without a dot, a name below a suffix that is not delegated, or one of `names`. A request without the field
+/// is from no browser.
 pub(super) fn is_own_host(headers: &HeaderMap, names: &[String]) -> bool {
     let host = match only(headers, header::HOST.as_str()) {
         None => return true,
@@ -71,8 +74,8 @@ fn only<'h>(headers: &'h HeaderMap, name: &str) -> Option<Option<&'h str>> {
 
 const SITE: &str = "sec-fetch-site";
 const ORIGIN: &str = "origin";
-/// Suffixes that have no public names: RFC 6761 (`localhost`), RFC 6762 (`local`, also of Kubernetes' `cluster.local`) and
-/// the suffix that ICANN has reserved for private use.
+/// Suffixes that have no public names: RFC 6761 (`localhost`), RFC 6762 (`local`, also of Kubernetes'
+/// `cluster.local`) and the suffix that ICANN has reserved for private use.
 const PRIVATE_SUFFIXES: [&str; 3] = [".localhost", ".local", ".internal"];
 
 #[cfg(test)]

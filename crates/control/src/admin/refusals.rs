@@ -1,5 +1,5 @@
-//! Lines in the error log about refused callers. A caller without a key can cause them, so there is at most one line
-//! per reason, address and interval. The decision to refuse is made elsewhere.
+//! Lines in the error log about refused callers. A caller without a key can cause them, so there is at most
+//! one line per reason, address and interval. The decision to refuse is made elsewhere.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -9,10 +9,11 @@ use parking_lot::Mutex;
 use stdx::throttle::{Line, Throttle};
 use tokio::time::Instant;
 
-/// Milliseconds between two lines about one address: short enough to see when an attack begins and how long it lasts.
+/// Milliseconds between two lines about one address: short enough to see when an attack begins and how long
+/// it lasts.
 const INTERVAL_MS: u64 = 10_000;
-/// Pairs of a reason and an address that have a line of their own in an interval; other pairs share one line. A pair
-/// takes about 100 bytes. Few addresses use an Admin API, so more pairs mean an attack.
+/// Pairs of a reason and an address that have a line of their own in an interval; other pairs share one line.
+/// A pair takes about 100 bytes. Few addresses use an Admin API, so more pairs mean an attack.
 const ADDRESSES_MAX: usize = 256;
 /// Interval of the task that logs delayed lines.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -44,8 +45,8 @@ impl Default for Refusals {
 }
 
 impl Refusals {
-    /// Counts a refusal of `peer`, and logs `message` with the answer's `description` unless a line was logged within
-    /// the interval.
+    /// Counts a refusal of `peer`, and logs `message` with the answer's `description` unless a line was
+    /// logged within the interval.
     pub(super) fn note(&self, peer: SocketAddr, message: &'static str, description: Option<&'static str>) {
         let mut table = self.0.lock();
         let key = (description.unwrap_or(message), peer.ip().to_canonical());

@@ -1,18 +1,18 @@
-//! Reading and writing objects, the same for every kind (contract 2.1). It checks ids and paths; `model` checks the
-//! content.
+//! Reading and writing objects, the same for every kind (contract 2.1). It checks ids and paths; `model`
+//! checks the content.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};
-use model::{PluginCatalog, ObjectKey, ObjectKind, Warning, WrittenObject, check};
+use model::{ObjectKey, ObjectKind, PluginCatalog, Warning, WrittenObject, check};
 use serde_json::{Map, Value, json};
 
 use super::call::{AdminParts, Call, REVISION};
 use super::listing::{self, ListingEntry, shown_key};
 use super::{conditions, kinds};
 use crate::object_path::ObjectPath;
-use crate::reconcile::{Author, WriteCondition, Done, PatchPart, WriteRefusal, Write};
+use crate::reconcile::{Author, Done, PatchPart, Write, WriteCondition, WriteRefusal};
 use crate::serve::RefusalResponse;
 use crate::serve::respond::{self, bad, refused};
 use crate::serve::role::Role;
@@ -162,7 +162,12 @@ fn delete(target: &ObjectPath, call: &Call) -> Result<Write, RefusalResponse> {
 }
 
 /// Sends the write to the reconciling thread and makes the answer from its result.
-async fn finish(parts: &AdminParts, write: Write, author: Author, condition: WriteCondition) -> Response<Bytes> {
+async fn finish(
+    parts: &AdminParts,
+    write: Write,
+    author: Author,
+    condition: WriteCondition,
+) -> Response<Bytes> {
     let is_patch = matches!(write, Write::Patch { .. });
     match parts.reconcile.write_if(write, author, condition).await {
         Ok(Done::Stored { key, text, created, revision }) => {
@@ -182,7 +187,8 @@ async fn finish(parts: &AdminParts, write: Write, author: Author, condition: Wri
     }
 }
 
-/// The warnings of an object that was just written. If another write has replaced it since, the text is checked again.
+/// The warnings of an object that was just written. If another write has replaced it since, the text is
+/// checked again.
 fn warnings(parts: &AdminParts, key: &ObjectKey, text: &str) -> Vec<Warning> {
     let view = parts.view.load();
     if view.written(key).is_some_and(|written| *written.text == *text) {
@@ -214,7 +220,12 @@ pub(super) fn refusal_of_write(refused: WriteRefusal) -> Response<Bytes> {
 }
 
 /// The first fault of the content of a body without a usable key, or `otherwise` if the content has no fault.
-fn content_refusal(parts: &AdminParts, kind: ObjectKind, body: Map<String, Value>, otherwise: &str) -> RefusalResponse {
+fn content_refusal(
+    parts: &AdminParts,
+    kind: ObjectKind,
+    body: Map<String, Value>,
+    otherwise: &str,
+) -> RefusalResponse {
     match check::value(&parts.catalog(), kind, &Value::Object(body)) {
         Err(refusal) => refused(refusal.contract_message()),
         Ok(()) => refused(format!("invalid configuration: {otherwise}")),

@@ -1,4 +1,5 @@
-//! The entry to the Admin API: it checks address and key before the body is read, then calls the module of the path.
+//! The entry to the Admin API: it checks address and key before the body is read, then calls the module of
+//! the path.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::reconcile::Author;
 use crate::serve::query::Query;
 use crate::serve::respond::{self, refused};
 use crate::serve::role::Role;
-use crate::serve::{ResponseFuture, Handler, Peer, RefusalResponse};
+use crate::serve::{Handler, Peer, RefusalResponse, ResponseFuture};
 
 /// The Admin API of one listener.
 pub(crate) struct Admin {
@@ -170,7 +171,12 @@ pub(crate) fn max_set_bytes(memory_limit_bytes: u64) -> usize {
 }
 
 /// Reads body and arguments. Faults are looked for in APISIX's order: body, then `ttl`.
-fn read_call(endpoint: &JsonEndpoint, role: Role, head: Parts, body: &Bytes) -> Result<Call, RefusalResponse> {
+fn read_call(
+    endpoint: &JsonEndpoint,
+    role: Role,
+    head: Parts,
+    body: &Bytes,
+) -> Result<Call, RefusalResponse> {
     let body = read_body(endpoint, &head.headers, body)?;
     let query = query(&head);
     match (query.get("ttl"), query.number("ttl")) {
@@ -182,7 +188,11 @@ fn read_call(endpoint: &JsonEndpoint, role: Role, head: Parts, body: &Bytes) -> 
     Ok(Call { method: head.method, query, headers: head.headers, body, author, role })
 }
 
-fn read_body(endpoint: &JsonEndpoint, headers: &HeaderMap, body: &Bytes) -> Result<Option<Value>, RefusalResponse> {
+fn read_body(
+    endpoint: &JsonEndpoint,
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> Result<Option<Value>, RefusalResponse> {
     if matches!(endpoint, JsonEndpoint::ExtensionAction { .. })
         && let Some(raw) = extensions::raw_version(headers, body)
     {
@@ -209,7 +219,8 @@ fn is_known(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::PUT | Method::POST | Method::PATCH | Method::DELETE)
 }
 
-/// The author for the history: the peer's address, after the name that the caller states, which is not verified.
+/// The author for the history: the peer's address, after the name that the caller states, which is not
+/// verified.
 fn author(head: &Parts) -> Author {
     let address = head.extensions.get::<Peer>().map(|peer| peer.0.ip().to_canonical().to_string());
     let name = head.headers.get(AUTHOR).and_then(|name| name.to_str().ok()).unwrap_or_default();
@@ -223,10 +234,11 @@ fn author(head: &Parts) -> Author {
 
 /// Limit of a whole set, the same as for a resource file.
 const MAX_SET_BYTES: usize = 256 << 20;
-/// The body of a whole set may take one part in so many of the memory limit, because a set that is parsed, checked and
-/// compared takes three to four times its text, and several times more if its values are tiny.
+/// The body of a whole set may take one part in so many of the memory limit, because a set that is parsed,
+/// checked and compared takes three to four times its text, and several times more if its values are tiny.
 const SET_PART_OF_MEMORY: u64 = 16;
-/// Whole sets that are read and worked on at the same time. One, so that the limit above holds for all of them.
+/// Whole sets that are read and worked on at the same time. One, so that the limit above holds for all of
+/// them.
 const SETS_AT_ONCE: usize = 1;
 /// The name that the caller states; kept in the history with the revision of a write.
 const AUTHOR: HeaderName = HeaderName::from_static("x-weir-author");

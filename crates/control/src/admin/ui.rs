@@ -1,5 +1,6 @@
-//! The dashboard at `/ui/` of the Admin API: the files of `web/dist`, which are part of the binary. The page holds no
-//! secret and needs no key; it asks the Admin API with the key that its user types. It knows no page.
+//! The dashboard at `/ui/` of the Admin API: the files of `web/dist`, which are part of the binary. The page
+//! holds no secret and needs no key; it asks the Admin API with the key that its user types. It knows no
+//! page.
 
 mod files;
 mod negotiation;
@@ -98,8 +99,8 @@ fn redirect(head: &Parts) -> Response<Bytes> {
     response
 }
 
-/// Whether a missing name is a missing file and not the address of a page. The id of an object may have dots too
-/// (`routes/shop.v1`), so that only names directly at the root are judged by their suffix.
+/// Whether a missing name is a missing file and not the address of a page. The id of an object may have dots
+/// too (`routes/shop.v1`), so that only names directly at the root are judged by their suffix.
 fn names_a_file(name: &str) -> bool {
     name.starts_with(ASSETS) || (!name.contains('/') && content_type(name) != UNKNOWN_TYPE)
 }
@@ -117,7 +118,8 @@ fn plain(status: StatusCode, text: &'static str) -> Response<Bytes> {
     response
 }
 
-/// The content security policy: nothing but files of this origin, no inline script, and styles with the nonce.
+/// The content security policy: nothing but files of this origin, no inline script, and styles with the
+/// nonce.
 fn policy(style_nonce: &str) -> HeaderValue {
     let policy = format!(
         "default-src 'none'; script-src 'self'; style-src 'self'{style_nonce}; img-src 'self' data:; font-src 'self'; \

@@ -1,12 +1,12 @@
-//! `POST /apisix/admin/configs/validate`: checks a whole set of objects and stores nothing. It does not follow
-//! references, because a set may refer to objects that are not in it.
+//! `POST /apisix/admin/configs/validate`: checks a whole set of objects and stores nothing. It does not
+//! follow references, because a set may refer to objects that are not in it.
 
 use std::collections::HashSet;
 
 use bytes::Bytes;
 use http::header::HeaderName;
 use http::{HeaderMap, Response, StatusCode, header};
-use model::{PluginCatalog, ObjectKey, ObjectKind, check, lenient_json};
+use model::{ObjectKey, ObjectKind, PluginCatalog, check, lenient_json};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -86,7 +86,13 @@ fn check_set(catalog: &PluginCatalog, set: Map<String, Value>) -> Vec<SetFault> 
     faults
 }
 
-fn check_items(catalog: &PluginCatalog, kind: ObjectKind, name: &str, items: Vec<Value>, faults: &mut Vec<SetFault>) {
+fn check_items(
+    catalog: &PluginCatalog,
+    kind: ObjectKind,
+    name: &str,
+    items: Vec<Value>,
+    faults: &mut Vec<SetFault>,
+) {
     let mut seen = HashSet::new();
     for (index, item) in items.into_iter().enumerate() {
         let id = identity(kind, &item);

@@ -1,5 +1,5 @@
-//! `/apisix/admin/weir`: Weir's additions to the contract: status, object states, history, the state of nodes, and the route
-//! of a request.
+//! `/apisix/admin/weir`: Weir's additions to the contract: status, object states, history, the state of
+//! nodes, and the route of a request.
 
 mod attention;
 mod certificates;
@@ -60,8 +60,8 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, path: &[String], call: &Call
     }
 }
 
-/// `{"revision", "workers": [{"worker", "revision"}], "objects": {...}, "faults": [...]}`, and with listeners of layer 4, etcd or ACME
-/// `layer_4`, `etcd` or `acme`, while writes fail `write_failure`.
+/// `{"revision", "workers": [{"worker", "revision"}], "objects": {...}, "faults": [...]}`, and with listeners
+/// of layer 4, etcd or ACME `layer_4`, `etcd` or `acme`, while writes fail `write_failure`.
 fn status(parts: &AdminParts) -> Response<Bytes> {
     let view = parts.view.load();
     let workers: Vec<Value> = parts
@@ -113,7 +113,8 @@ fn layer_4(parts: &AdminParts) -> Option<Value> {
         .then(|| json!({ "listeners": listeners, "sessions": { "tcp": sessions.tcp, "udp": sessions.udp } }))
 }
 
-/// `POST /apisix/admin/weir/adopt`: brings the configuration in etcd into force, even if its revision is older.
+/// `POST /apisix/admin/weir/adopt`: brings the configuration in etcd into force, even if its revision is
+/// older.
 fn adopt(parts: &AdminParts) -> Response<Bytes> {
     if parts.view.load().etcd.is_none() {
         return respond::bad("the configuration does not come from etcd");

@@ -1,5 +1,5 @@
-//! Objects as the control API shows them: with the defaults of APISIX's schemas and nodes as a list, as its data plane holds them.
-//! Pure, from the stored form; it knows no secrets and no state.
+//! Objects as the control API shows them: with the defaults of APISIX's schemas and nodes as a list, as its
+//! data plane holds them. Pure, from the stored form; it knows no secrets and no state.
 
 use model::ObjectKind;
 use serde_json::{Map, Value, json};

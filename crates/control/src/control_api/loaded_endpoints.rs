@@ -1,5 +1,5 @@
-//! Endpoints that loaded code of extensions has in the control API: a worker answers, because the code runs there. Weir's own
-//! paths go before them.
+//! Endpoints that loaded code of extensions has in the control API: a worker answers, because the code runs
+//! there. Weir's own paths go before them.
 
 use bytes::Bytes;
 use http::request::Parts;

@@ -1,7 +1,7 @@
 //! The places of secrets in an object, and the object with its secrets masked, as answers, plans and
 //! explanations show it. It names no plugin.
 
-use model::{PluginCatalog, ObjectKey, ObjectKind, secret_field};
+use model::{ObjectKey, ObjectKind, PluginCatalog, secret_field};
 use serde_json::Value;
 
 /// The stored object with all secrets masked. A text that is no object is masked as a whole.

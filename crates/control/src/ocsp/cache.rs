@@ -1,4 +1,5 @@
-//! The responses of certificates that are to be stapled, and the time at which each responder is asked next. It does no I/O.
+//! The responses of certificates that are to be stapled, and the time at which each responder is asked next.
+//! It does no I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -71,7 +72,8 @@ impl OcspCache {
                 // An unverified response does not outlive the permission to show it.
                 let is_trusted = wanted.skip_verify || !entry.wanted.skip_verify;
                 let response = entry.response.take().filter(|_| is_trusted);
-                *entry = OcspEntry { users: std::mem::take(&mut entry.users), response, ..OcspEntry::new(wanted) };
+                *entry =
+                    OcspEntry { users: std::mem::take(&mut entry.users), response, ..OcspEntry::new(wanted) };
             }
             if entry.users.insert(key.clone())
                 && let Err(reason) = &entry.subject
@@ -126,7 +128,11 @@ impl OcspCache {
         let due = |(digest, entry): (&Digest, &mut OcspEntry)| {
             let subject = entry.subject.as_ref().ok()?;
             entry.due.take_if(|due| *due <= now)?;
-            Some(OcspTask { digest: *digest, subject: subject.clone(), skip_verify: entry.wanted.skip_verify })
+            Some(OcspTask {
+                digest: *digest,
+                subject: subject.clone(),
+                skip_verify: entry.wanted.skip_verify,
+            })
         };
         self.known.iter_mut().filter_map(due).take(most).collect()
     }
@@ -230,7 +236,8 @@ mod tests {
         assert!(cache.due(now, 8).is_empty(), "one request at a time");
         let wait = |cache: &OcspCache| cache.next(now, now_s).duration_since(now).as_secs();
         // Failures are tried again, later each time.
-        let answer = |cache: &mut OcspCache, answer| cache.answered(&task.digest, answer, (now, now_s), 0).len();
+        let answer =
+            |cache: &mut OcspCache, answer| cache.answered(&task.digest, answer, (now, now_s), 0).len();
         for expected_s in [5, 10, 20] {
             assert_eq!(answer(&mut cache, Err("down".to_owned())), 0);
             assert_eq!(wait(&cache), expected_s);

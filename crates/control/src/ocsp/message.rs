@@ -7,7 +7,8 @@ use x509_ocsp::{BasicOcspResponse, CertStatus, OcspGeneralizedTime, OcspResponse
 use super::request::OcspSubject;
 use super::verify;
 
-/// Limit of an answer in bytes. Answers with a responder's certificate have some 2 KiB, and each handshake carries one.
+/// Limit of an answer in bytes. Answers with a responder's certificate have some 2 KiB, and each handshake
+/// carries one.
 const ANSWER_MAX_BYTES: usize = 16 * 1024;
 /// How far the clock of a responder may be ahead, in seconds.
 const CLOCK_SKEW_S: i64 = 300;
@@ -25,7 +26,12 @@ pub(super) struct Response {
 ///
 /// # Errors
 /// The reason why it cannot be stapled, a sentence.
-pub(super) fn read(der: &[u8], subject: &OcspSubject, skip_verify: bool, now_s: i64) -> Result<Response, String> {
+pub(super) fn read(
+    der: &[u8],
+    subject: &OcspSubject,
+    skip_verify: bool,
+    now_s: i64,
+) -> Result<Response, String> {
     if der.len() > ANSWER_MAX_BYTES {
         return Err(format!("the answer has {} bytes, more than {ANSWER_MAX_BYTES}", der.len()));
     }

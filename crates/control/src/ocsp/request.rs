@@ -11,7 +11,8 @@ use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::spki::AlgorithmIdentifierOwned;
 use x509_ocsp::{CertId, OcspRequest, Request, TbsRequest};
 
-/// SHA-1, with which responders index certificates (RFC 5019 section 2.1.1). It identifies; nothing trusts it.
+/// SHA-1, with which responders index certificates (RFC 5019 section 2.1.1). It identifies; nothing trusts
+/// it.
 const SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.14.3.2.26");
 /// The extension with the places of the authority's services.
 const AUTHORITY_INFO_ACCESS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.1.1");

@@ -86,7 +86,8 @@ async fn ask(task: &OcspTask, shared: &OcspShared) -> Result<Response, String> {
 const PANIC_PAUSE: Duration = Duration::from_secs(5);
 /// Time limit of one answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Limit of requests at the same time: a first start with thousands of certificates must not flood a responder.
+/// Limit of requests at the same time: a first start with thousands of certificates must not flood a
+/// responder.
 const MAX_ASKED: usize = 8;
 /// Limit of name lookups at the same time; the system's resolver blocks a thread for each.
 const MAX_LOOKUPS: usize = 4;

@@ -1,5 +1,5 @@
-//! Signatures of OCSP responses: by the issuer of the certificate, or by a responder that the issuer has authorized with a
-//! certificate of its own (RFC 6960 section 4.2.2.2).
+//! Signatures of OCSP responses: by the issuer of the certificate, or by a responder that the issuer has
+//! authorized with a certificate of its own (RFC 6960 section 4.2.2.2).
 
 use der::asn1::{BitString, ObjectIdentifier};
 use der::{Decode, Encode};
@@ -17,7 +17,8 @@ const OCSP_SIGNING: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5
 /// Certificates in a response that are looked at.
 const CERTIFICATES_MAX: usize = 4;
 
-/// Verifies the signature of a response under the issuer's key, or that of a responder that the issuer has authorized.
+/// Verifies the signature of a response under the issuer's key, or that of a responder that the issuer has
+/// authorized.
 ///
 /// # Errors
 /// The reason why it cannot be trusted, a sentence.

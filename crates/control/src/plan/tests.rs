@@ -84,7 +84,11 @@ fn plan_counts_objects_and_is_ordered() {
     let of = |key: &str, action| ObjectChange { key: key.to_owned(), action, fields: Vec::new() };
     let plan = ConfigPlan::new(
         7,
-        vec![of("routes/2", PlanAction::Delete), of("routes/1", PlanAction::Create), of("a/1", PlanAction::Create)],
+        vec![
+            of("routes/2", PlanAction::Delete),
+            of("routes/1", PlanAction::Create),
+            of("a/1", PlanAction::Create),
+        ],
     );
     assert_eq!((plan.create, plan.change, plan.delete, plan.is_empty()), (2, 0, 1, false));
     assert_eq!(

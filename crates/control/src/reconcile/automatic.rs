@@ -1,13 +1,13 @@
-//! Routes that are made of services of registries, laid over the configuration of the source. The Admin API and the source
-//! do not know them: they are part only of what is passed to the workers.
+//! Routes that are made of services of registries, laid over the configuration of the source. The Admin API
+//! and the source do not know them: they are part only of what is passed to the workers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use discovery::AutoRoutes;
-use model::snapshot::{SnapshotObject, Overlay};
-use model::{Applied, PluginCatalog, Difference, ConfigFault, ObjectKey, Snapshot, WrittenObject};
+use model::snapshot::{Overlay, SnapshotObject};
+use model::{Applied, ConfigFault, Difference, ObjectKey, PluginCatalog, Snapshot, WrittenObject};
 
 use super::Reconciler;
 
@@ -38,10 +38,11 @@ impl PublishedRoute {
     }
 
     fn is_same(&self, other: &PublishedRoute) -> bool {
-        let is_one = |one: &Option<Arc<SnapshotObject>>, other: &Option<Arc<SnapshotObject>>| match (one, other) {
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            (one, other) => one.is_none() && other.is_none(),
-        };
+        let is_one =
+            |one: &Option<Arc<SnapshotObject>>, other: &Option<Arc<SnapshotObject>>| match (one, other) {
+                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                (one, other) => one.is_none() && other.is_none(),
+            };
         is_one(&self.object, &other.object) && is_one(&self.closed, &other.closed)
     }
 }
@@ -56,8 +57,8 @@ impl Automatic {
         fault.key.as_ref().is_some_and(|key| self.passed.contains_key(key))
     }
 
-    /// At most `limit` faults of written objects and as many of automatic routes, so that those of many automatic routes do
-    /// not push out the others.
+    /// At most `limit` faults of written objects and as many of automatic routes, so that those of many
+    /// automatic routes do not push out the others.
     pub(super) fn cut(&self, faults: Vec<ConfigFault>, limit: usize) -> Vec<ConfigFault> {
         let (automatic, mut written): (Vec<_>, Vec<_>) =
             faults.into_iter().partition(|fault| self.is_of(fault));
@@ -66,8 +67,8 @@ impl Automatic {
         written
     }
 
-    /// The changes for the workers: those of the source, and those that follow for the routes laid over it. A written
-    /// route with the id of an automatic one replaces it.
+    /// The changes for the workers: those of the source, and those that follow for the routes laid over it. A
+    /// written route with the id of an automatic one replaces it.
     pub(super) fn lay_over(&mut self, catalog: &PluginCatalog, applied: Applied) -> Applied {
         if self.overlay.is_empty() && self.passed.is_empty() {
             self.merged = None;
@@ -77,7 +78,8 @@ impl Automatic {
         let merged = base.overlaid(catalog, &self.overlay).snapshot;
         let is_free = |key: &&ObjectKey| !base.contains(key) && base.faulty_at(key).is_none();
         let now = |key: &ObjectKey| (key.clone(), PublishedRoute::of(&merged, key));
-        let passed: BTreeMap<ObjectKey, PublishedRoute> = self.overlay.keys().filter(is_free).map(now).collect();
+        let passed: BTreeMap<ObjectKey, PublishedRoute> =
+            self.overlay.keys().filter(is_free).map(now).collect();
         let mut diff: BTreeMap<ObjectKey, Difference> =
             applied.diff.into_iter().map(|difference| (difference.key.clone(), difference)).collect();
         let of_before = self
@@ -108,8 +110,8 @@ impl Reconciler {
         self.take_automatic_routes();
     }
 
-    /// Brings the routes of changed lists into force. It is called each second, so that services that change within a
-    /// second are one change.
+    /// Brings the routes of changed lists into force. It is called each second, so that services that change
+    /// within a second are one change.
     pub(super) fn take_automatic_routes(&mut self) {
         let Some(source) = self.automatic.source.clone() else { return };
         let version = source.version();
@@ -130,8 +132,8 @@ impl Reconciler {
         self.publish(Applied { snapshot: self.snapshot.clone(), diff: Vec::new(), faults: Vec::new() });
     }
 
-    /// Shows the faults of automatic routes as they are after a publication: a change of the source repairs or breaks such
-    /// routes as well, by the objects that they refer to.
+    /// Shows the faults of automatic routes as they are after a publication: a change of the source repairs
+    /// or breaks such routes as well, by the objects that they refer to.
     pub(super) fn show_automatic_faults(&self) {
         if let Some(source) = &self.automatic.source {
             source.set_faults(self.faults_of_automatic_routes());
@@ -154,7 +156,7 @@ impl Reconciler {
 
 #[cfg(test)]
 mod tests {
-    use model::{SnapshotChange, ObjectKind, FaultPolicy};
+    use model::{FaultPolicy, ObjectKind, SnapshotChange};
     use serde_json::json;
 
     use super::*;
@@ -184,7 +186,10 @@ mod tests {
     #[test]
     fn only_differing_routes_are_passed_on() {
         let (mut automatic, mut base) = (Automatic::default(), Snapshot::empty());
-        let put = |id: &str, uri: &str| SnapshotChange { key: written(id, uri).key, written: Some(written(id, uri)) };
+        let put = |id: &str, uri: &str| SnapshotChange {
+            key: written(id, uri).key,
+            written: Some(written(id, uri)),
+        };
         renew(&mut automatic, vec![written("auto.a", "/a/*"), written("auto.b", "/b/*")]);
         let first = change(&mut automatic, &mut base, &[put("1", "/one")]);
         assert_eq!(keys(&first), ["1", "auto.a", "auto.b"]);
@@ -203,8 +208,9 @@ mod tests {
         let _ = change(&mut automatic, &mut base, &[]);
         let own = written("auto.a", "/own");
         let put = SnapshotChange { key: own.key.clone(), written: Some(own.clone()) };
-        let uri =
-            |object: &Option<Arc<SnapshotObject>>| object.as_ref().map(|object| object.written.text.contains("/own"));
+        let uri = |object: &Option<Arc<SnapshotObject>>| {
+            object.as_ref().map(|object| object.written.text.contains("/own"))
+        };
         let replaced = change(&mut automatic, &mut base, &[put]);
         let [difference] = &replaced.diff[..] else { panic!("one difference: {:?}", keys(&replaced)) };
         assert_eq!((uri(&difference.before), uri(&difference.after)), (Some(false), Some(true)));
@@ -221,7 +227,8 @@ mod tests {
         let (mut automatic, mut base) = (Automatic::default(), Snapshot::empty());
         renew(&mut automatic, vec![written("auto.a", "/a/*"), written("auto.b", "/b/*")]);
         let _ = change(&mut automatic, &mut base, &[]);
-        let fault = |id: &str| ConfigFault { key: Some(written(id, "/").key), ..ConfigFault::general("a test") };
+        let fault =
+            |id: &str| ConfigFault { key: Some(written(id, "/").key), ..ConfigFault::general("a test") };
         let faults = ["auto.a", "auto.b", "x", "y", "z"].map(fault).to_vec();
         let kept = automatic.cut(faults, 2);
         let ids: Vec<&str> = kept.iter().map(|fault| fault.key.as_ref().unwrap().own_id()).collect();

@@ -1,16 +1,20 @@
-//! Writing many objects in one durable transaction: each write is checked against the snapshot that the writes before
-//! it have left, and none is published unless all of them are durable. It does not know the origin of the writes.
+//! Writing many objects in one durable transaction: each write is checked against the snapshot that the
+//! writes before it have left, and none is published unless all of them are durable. It does not know the
+//! origin of the writes.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use model::{Applied, PluginCatalog, SnapshotChange, Difference, ConfigFault, ObjectKey, ObjectKind, FaultPolicy, Snapshot, WrittenObject, check};
+use model::{
+    Applied, ConfigFault, Difference, FaultPolicy, ObjectKey, ObjectKind, PluginCatalog, Snapshot,
+    SnapshotChange, WrittenObject, check,
+};
 use serde_json::{Map, Value};
 
 use super::Signed;
 use super::journal::{Indices, Journal, JournalPut};
-use super::write::{Done, PatchPart, WriteRefusal, Write, forbid_times, set_times};
+use super::write::{Done, PatchPart, Write, WriteRefusal, forbid_times, set_times};
 use crate::hidden;
 use crate::source::store::Expect;
 use crate::stored_key;
@@ -29,7 +33,12 @@ pub(super) struct WriteBatch<'a, J> {
 }
 
 impl<'a, J: Journal> WriteBatch<'a, J> {
-    pub(super) fn new(journal: J, catalog: &'a PluginCatalog, snapshot: Snapshot, now_ms: u64) -> WriteBatch<'a, J> {
+    pub(super) fn new(
+        journal: J,
+        catalog: &'a PluginCatalog,
+        snapshot: Snapshot,
+        now_ms: u64,
+    ) -> WriteBatch<'a, J> {
         WriteBatch {
             journal,
             catalog,
@@ -74,9 +83,15 @@ impl<'a, J: Journal> WriteBatch<'a, J> {
         done
     }
 
-    fn put(&mut self, key: ObjectKey, mut body: Map<String, Value>, ttl_s: Option<f64>) -> Result<Done, WriteRefusal> {
+    fn put(
+        &mut self,
+        key: ObjectKey,
+        mut body: Map<String, Value>,
+        ttl_s: Option<f64>,
+    ) -> Result<Done, WriteRefusal> {
         if let Some(consumer) = key.consumer()
-            && !ObjectKey::new(ObjectKind::Consumer, consumer).is_ok_and(|consumer| self.written(&consumer).is_some())
+            && !ObjectKey::new(ObjectKind::Consumer, consumer)
+                .is_ok_and(|consumer| self.written(&consumer).is_some())
         {
             return Err(WriteRefusal::NoConsumer);
         }
@@ -164,7 +179,8 @@ impl<'a, J: Journal> WriteBatch<'a, J> {
                 .delete(&stored_key::text(key), before.as_ref())
                 .map_err(|fault| WriteRefusal::Store(fault.to_string()))?;
         }
-        let changes: Vec<SnapshotChange> = keys.into_iter().map(|key| SnapshotChange { key, written: None }).collect();
+        let changes: Vec<SnapshotChange> =
+            keys.into_iter().map(|key| SnapshotChange { key, written: None }).collect();
         self.take(self.snapshot.apply(self.catalog, &changes, revision, FaultPolicy::Lenient));
         Ok(Done::Deleted { key: key.clone(), revision })
     }
@@ -216,8 +232,8 @@ fn indices(written: &WrittenObject) -> Indices {
     Indices { created: written.created_index, modified: written.modified_index }
 }
 
-/// Writes the object's own id into a patched object as a text, even if the patch did not touch it. An id of another
-/// object stays, so that the write is refused.
+/// Writes the object's own id into a patched object as a text, even if the patch did not touch it. An id of
+/// another object stays, so that the write is refused.
 fn settle_id(key: &ObjectKey, object: &mut Map<String, Value>) {
     let own = if key.kind == ObjectKind::Secret { &*key.id } else { key.own_id() };
     let differs = match object.get("id") {

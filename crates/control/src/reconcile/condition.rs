@@ -1,5 +1,6 @@
-//! The condition of a write: the revision that the object must have, or must not have. It is checked on the reconciling
-//! thread with the state that the write meets, so that no other write comes in between. It knows no header.
+//! The condition of a write: the revision that the object must have, or must not have. It is checked on the
+//! reconciling thread with the state that the write meets, so that no other write comes in between. It knows
+//! no header.
 
 /// The revisions that a condition names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +31,8 @@ impl Revisions {
 }
 
 impl WriteCondition {
-    /// Whether an object that was last written at `found` meets the condition; none: the object does not exist.
+    /// Whether an object that was last written at `found` meets the condition; none: the object does not
+    /// exist.
     pub fn holds(&self, found: Option<u64>) -> bool {
         self.is_at.as_ref().is_none_or(|wanted| wanted.name(found))
             && !self.is_not_at.as_ref().is_some_and(|refused| refused.name(found))

@@ -1,5 +1,5 @@
-//! etcd as the source: updates of the follower become the configuration in force. Writes come back as updates too, so
-//! that there is one order of changes. It does not know etcd's protocol.
+//! etcd as the source: updates of the follower become the configuration in force. Writes come back as updates
+//! too, so that there is one order of changes. It does not know etcd's protocol.
 
 mod history;
 mod journal;
@@ -11,7 +11,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use model::{SnapshotChange, ObjectKey, FaultPolicy, WrittenObject};
+use model::{FaultPolicy, ObjectKey, SnapshotChange, WrittenObject};
 
 use super::source::{ClusterAccess, ConfigSource, SourceFacts, Wake};
 use super::stored_change::stored_change;
@@ -22,7 +22,7 @@ use super::{Flow, LoadError, Reconciler, Signed};
 use crate::plan::ConfigPlan;
 use crate::sealing::StorageMedium;
 use crate::source::etcd::{EtcdKeyChange, EtcdSource, EtcdState, Stray, Update};
-use crate::source::store::{StoredRecord, StoreError, RevisionInfo};
+use crate::source::store::{RevisionInfo, StoreError, StoredRecord};
 use crate::stored_key;
 
 impl ConfigSource for EtcdSource {
@@ -100,7 +100,11 @@ impl ConfigSource for EtcdSource {
         self.noted_versions(reconciler, below, limit, filter)
     }
 
-    fn version(&mut self, reconciler: &Reconciler, version: u64) -> Result<(RevisionInfo, ConfigPlan), WholeRefused> {
+    fn version(
+        &mut self,
+        reconciler: &Reconciler,
+        version: u64,
+    ) -> Result<(RevisionInfo, ConfigPlan), WholeRefused> {
         self.noted_version(reconciler, version)
     }
 
@@ -113,7 +117,12 @@ impl ConfigSource for EtcdSource {
         self.known_object_at(reconciler, version, key)
     }
 
-    fn plan_between(&mut self, reconciler: &Reconciler, from: u64, to: u64) -> Result<ConfigPlan, WholeRefused> {
+    fn plan_between(
+        &mut self,
+        reconciler: &Reconciler,
+        from: u64,
+        to: u64,
+    ) -> Result<ConfigPlan, WholeRefused> {
         self.plan_of_two(reconciler, from, to)
     }
 
@@ -129,7 +138,8 @@ impl ConfigSource for EtcdSource {
 }
 
 impl EtcdSource {
-    /// The first configuration: the copy on disk at once, then the data of etcd, if it answers within the time limit.
+    /// The first configuration: the copy on disk at once, then the data of etcd, if it answers within the
+    /// time limit.
     fn load_first(&mut self, reconciler: &mut Reconciler, wake: Wake) -> Result<(), LoadError> {
         let kept = self.kept.take().unwrap_or_default();
         let has_kept = kept.revision > 0;
@@ -206,8 +216,8 @@ impl EtcdSource {
         let concerns = !changes.is_empty() && !is_first;
         let (snapshot, catalog) = (&reconciler.snapshot, &reconciler.parts.catalog);
         let last_good = &mut self.last_good;
-        // Each of the two takes a second or two with very many objects, so they run at the same time. The new data is
-        // in force only after both are done.
+        // Each of the two takes a second or two with very many objects, so they run at the same time. The new
+        // data is in force only after both are done.
         let (kept, applied) = thread::scope(|scope| {
             let copying = scope.spawn(|| last_good.replace(revision, cluster_id, &entries));
             let applied = concerns.then(|| snapshot.apply(catalog, &changes, revision, FaultPolicy::Lenient));
@@ -307,8 +317,8 @@ impl EtcdSource {
 }
 
 impl Reconciler {
-    /// In place of an unreadable value: a record that makes a faulty object, so that it keeps its last good form
-    /// or is answered 503. None where the key is of no kind of object.
+    /// In place of an unreadable value: a record that makes a faulty object, so that it keeps its last good
+    /// form or is answered 503. None where the key is of no kind of object.
     fn faulty_record(&self, stray: &Stray) -> Option<StoredRecord> {
         let key = stored_key::parse(&stray.path)?;
         let text = WrittenObject::unreadable(&stray.reason);
@@ -374,7 +384,8 @@ const UNKNOWN_KIND: &str = "it is no object that this version knows";
 const START_WITHIN_KEPT: Duration = Duration::from_secs(10);
 /// Time between two attempts to write a copy that the disk did not take.
 const COPY_AGAIN_AFTER: Duration = Duration::from_secs(5);
-/// Updates that wait for the reconciling thread; behind them the follower waits, and etcd keeps what it has to tell.
+/// Updates that wait for the reconciling thread; behind them the follower waits, and etcd keeps what it has
+/// to tell.
 const MAX_UPDATES: usize = 256;
 /// Pause between two attempts to send into a full queue.
 const FULL_PAUSE: Duration = Duration::from_millis(2);

@@ -1,11 +1,11 @@
-//! Taking over a changed file: the objects that differ from the configuration in force are applied, the others stay. It
-//! does not know the file's format.
+//! Taking over a changed file: the objects that differ from the configuration in force are applied, the
+//! others stay. It does not know the file's format.
 
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use model::{SnapshotChange, ConfigFault, ObjectKey, ObjectKind, FaultPolicy, Snapshot, WrittenObject};
+use model::{ConfigFault, FaultPolicy, ObjectKey, ObjectKind, Snapshot, SnapshotChange, WrittenObject};
 
 use super::source::{ConfigSource, SourceFacts, Wake};
 use super::{ControlLoop, LoadError, Reconciler, WriteRefusal};
@@ -103,8 +103,8 @@ impl Reconciler {
     /// The faults of the file and of its objects, each as a line, in the file's order.
     fn faults_of(document: &ConfigDocument, of_objects: &[ConfigFault]) -> Vec<String> {
         let mut faults = document.faults.clone();
-        // An object that is kept although the file has no item for it is not in the document; its fault is already
-        // among the document's faults.
+        // An object that is kept although the file has no item for it is not in the document; its fault is
+        // already among the document's faults.
         faults.extend(of_objects.iter().filter_map(|fault| document.place(fault)));
         faults.sort_by_key(|fault| fault.line);
         // An item with a stand-in is reported twice with the same text: by the file and by the stand-in.
@@ -133,7 +133,8 @@ impl Reconciler {
                 changes.push(SnapshotChange { key: key.clone(), written: Some(written) });
             }
         }
-        let good = ObjectKind::ALL.into_iter().flat_map(|kind| self.snapshot.iter(kind)).map(|object| object.key());
+        let good =
+            ObjectKind::ALL.into_iter().flat_map(|kind| self.snapshot.iter(kind)).map(|object| object.key());
         let faulty = self.snapshot.faulty().map(|faulty| &faulty.written.key);
         let gone: HashSet<&ObjectKey> = good.chain(faulty).filter(|key| !present.contains(key)).collect();
         // If an item has no usable key, an object that seems to be removed may be that item.
@@ -144,7 +145,8 @@ impl Reconciler {
 }
 
 impl ControlLoop {
-    /// Brings the objects that are kept beside the file into force, in place of those before. Other sources ignore them.
+    /// Brings the objects that are kept beside the file into force, in place of those before. Other sources
+    /// ignore them.
     pub(crate) fn set_beside_file(&mut self, objects: Vec<(ObjectKey, Arc<str>)>) {
         self.reconciler.parts.beside_file = objects;
         self.source.reload(&mut self.reconciler);

@@ -1,8 +1,10 @@
-//! A gate in front of the writes: while it is held, the writes of the Admin API wait. It does not know the reason.
+//! A gate in front of the writes: while it is held, the writes of the Admin API wait. It does not know the
+//! reason.
 //!
-//! After an upgrade the old process still answers requests on its kept connections, with its own configuration. A write
-//! that was acknowledged is in force for every request that begins after the answer, so the writes wait until the old
-//! process begins no more requests (docs/decisions/0026-writes-after-an-upgrade.md).
+//! After an upgrade the old process still answers requests on its kept connections, with its own
+//! configuration. A write that was acknowledged is in force for every request that begins after the answer,
+//! so the writes wait until the old process begins no more requests
+//! (docs/decisions/0026-writes-after-an-upgrade.md).
 
 use tokio::sync::watch;
 

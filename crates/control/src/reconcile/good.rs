@@ -1,10 +1,10 @@
-//! Good forms of objects that have become faulty, on this instance's disk, so that a restart serves the same last good
-//! form as the process before. The embedded store takes faulty objects only in a forced rollback. It does not know the
-//! kinds of faults.
+//! Good forms of objects that have become faulty, on this instance's disk, so that a restart serves the same
+//! last good form as the process before. The embedded store takes faulty objects only in a forced rollback.
+//! It does not know the kinds of faults.
 //!
-//! The file is small, because it holds only objects that are faulty now. It is replaced as a whole: written under
-//! another name, synced, renamed. Several instances may share a data directory in declarative mode; each resources file
-//! has a file of its own.
+//! The file is small, because it holds only objects that are faulty now. It is replaced as a whole: written
+//! under another name, synced, renamed. Several instances may share a data directory in declarative mode;
+//! each resources file has a file of its own.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -12,13 +12,13 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use model::{SnapshotChange, ObjectKey, FaultPolicy, Snapshot, WrittenObject};
+use model::{FaultPolicy, ObjectKey, Snapshot, SnapshotChange, WrittenObject};
 use serde::{Deserialize, Serialize};
 use stdx::hash::crc32;
 
 use super::Reconciler;
 use super::stored_change::stored_change;
-use crate::sealing::{StorageMedium, Sealer};
+use crate::sealing::{Sealer, StorageMedium};
 use crate::source::store::StoredRecord;
 use crate::stored_key;
 
@@ -84,8 +84,8 @@ impl GoodForms {
         opened.collect()
     }
 
-    /// Writes the good forms that are in force for faulty objects of `snapshot` to disk, before requests are served by
-    /// them. It costs nothing while no object is faulty.
+    /// Writes the good forms that are in force for faulty objects of `snapshot` to disk, before requests are
+    /// served by them. It costs nothing while no object is faulty.
     pub(super) fn keep(&mut self, sealer: &Sealer, snapshot: &Snapshot) {
         let Some((path, source)) = &self.place else { return };
         let good = snapshot.faulty().filter_map(|faulty| {
@@ -115,16 +115,16 @@ impl GoodForms {
 }
 
 impl Reconciler {
-    /// Whether a form on disk belongs to the present object, and not to one that was deleted in the meantime. A file
-    /// has no revisions of its own, and a value of etcd that cannot be read has no known revision (0).
+    /// Whether a form on disk belongs to the present object, and not to one that was deleted in the meantime.
+    /// A file has no revisions of its own, and a value of etcd that cannot be read has no known revision (0).
     fn is_one_object(&self, form: &WrittenObject, now: &WrittenObject) -> bool {
         !self.facts.has_revisions
             || [form.created_index, 0].contains(&now.created_index)
             || form.created_index == 0
     }
 
-    /// Brings the first configuration into force: objects that an earlier process served in a good form get that form
-    /// first and their present text after it, so that a faulty text keeps the good form.
+    /// Brings the first configuration into force: objects that an earlier process served in a good form get
+    /// that form first and their present text after it, so that a faulty text keeps the good form.
     pub(super) fn apply_first(&mut self, changes: Vec<SnapshotChange>, revision: u64) {
         let good = self.good.opened(&self.parts.sealer);
         let (mut first, mut second) = (Vec::with_capacity(changes.len()), Vec::new());

@@ -1,4 +1,5 @@
-//! The two forms of PATCH (contract 2.1): merging a part into an object, and replacing the value at a sub-path.
+//! The two forms of PATCH (contract 2.1): merging a part into an object, and replacing the value at a
+//! sub-path.
 
 use serde_json::{Map, Value};
 

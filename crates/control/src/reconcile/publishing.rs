@@ -1,4 +1,5 @@
-//! Passes the configuration from the sources to the workers and to readers, with everything that is known of it.
+//! Passes the configuration from the sources to the workers and to readers, with everything that is known of
+//! it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -30,7 +31,8 @@ impl Reconciler {
         self.prepare_secrets(&applied);
         self.parts.ocsp.follow(&applied, &*self.parts.secrets);
         let publisher = &mut self.parts.publisher;
-        // The configuration is already checked and stored, so that a bug in the compiler must not end the control side.
+        // The configuration is already checked and stored, so that a bug in the compiler must not end the
+        // control side.
         let faults = catch_unwind(AssertUnwindSafe(|| publisher.publish(&applied))).unwrap_or_else(|_| {
             vec![ConfigFault::general(format!(
                 "revision {} cannot be compiled: a panic",
@@ -41,8 +43,9 @@ impl Reconciler {
             tracing::error!(%fault, "the configuration cannot be compiled");
         }
         self.compile_faults = self.automatic.cut(faults, MAX_COMPILE_FAULTS);
-        let touched =
-            |fault: &ConfigFault| applied.diff.iter().any(|difference| Some(&difference.key) == fault.key.as_ref());
+        let touched = |fault: &ConfigFault| {
+            applied.diff.iter().any(|difference| Some(&difference.key) == fault.key.as_ref())
+        };
         self.reference_faults.retain(|fault| !touched(fault));
         self.reference_faults.extend(self.secret_faults(&applied));
         self.reference_faults.truncate(MAX_COMPILE_FAULTS);
@@ -98,6 +101,6 @@ impl Drop for Reconciler {
     }
 }
 
-/// Limit of compile faults that are kept, of written objects and of automatic routes each. The first thousand usually show
-/// the cause.
+/// Limit of compile faults that are kept, of written objects and of automatic routes each. The first thousand
+/// usually show the cause.
 const MAX_COMPILE_FAULTS: usize = 1000;

@@ -1,17 +1,17 @@
-//! Releasing the source to another process: the thread closes the store, waits for a verdict, and then either ends or
-//! opens the store again with the writes of the other process. Writes wait in the meantime. It does not know the
-//! reason.
+//! Releasing the source to another process: the thread closes the store, waits for a verdict, and then either
+//! ends or opens the store again with the writes of the other process. Writes wait in the meantime. It does
+//! not know the reason.
 
 use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
-use model::{SnapshotChange, ObjectKey, ObjectKind};
+use model::{ObjectKey, ObjectKind, SnapshotChange};
 
 use tokio::sync::watch;
 
 use super::stored_change::stored_change;
-use super::{ReconcileCommand, ControlLoop, Flow, Reconcile, Reconciler};
+use super::{ControlLoop, Flow, Reconcile, ReconcileCommand, Reconciler};
 use crate::sealing::StorageMedium;
 use crate::serve::Busy;
 use crate::source::store::StoredRecord;
@@ -42,8 +42,8 @@ impl HandOver {
         let (released, is_released) = sync_channel(1);
         let (verdict, decided) = sync_channel(1);
         self.admin_paused.send_replace(true);
-        // A write on a connection that was accepted just before would queue behind the release and be refused. A write
-        // that waits at the gate is answered when the older process has ended its requests.
+        // A write on a connection that was accepted just before would queue behind the release and be
+        // refused. A write that waits at the gate is answered when the older process has ended its requests.
         let began = Instant::now();
         while (self.admin_busy.count() > 0 && began.elapsed() < ANSWERS_WITHIN)
             || (self.reconcile.gate().is_wanted() && began.elapsed() < GATE_OPENS_WITHIN)
@@ -124,7 +124,8 @@ impl ControlLoop {
 }
 
 impl Reconciler {
-    /// The changes that make the snapshot hold `entries` of `medium` and nothing else, and the paths that are no objects.
+    /// The changes that make the snapshot hold `entries` of `medium` and nothing else, and the paths that are
+    /// no objects.
     pub(super) fn differing(
         &self,
         medium: StorageMedium,
@@ -153,10 +154,11 @@ impl Reconciler {
     }
 }
 
-/// Longest wait for the answers on connections that the Admin API has just accepted, before the source is released. It
-/// is short, so that a client that connects and sends nothing does not delay an upgrade.
+/// Longest wait for the answers on connections that the Admin API has just accepted, before the source is
+/// released. It is short, so that a client that connects and sends nothing does not delay an upgrade.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 /// Longest wait for writes that wait at the gate; the gate is opened sooner than that.
 const GATE_OPENS_WITHIN: Duration = Duration::from_secs(6);
-/// Pause between two attempts to send into a full queue, and between two checks whether the answers were sent.
+/// Pause between two attempts to send into a full queue, and between two checks whether the answers were
+/// sent.
 const FULL_PAUSE: Duration = Duration::from_millis(5);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use stdx::threads::ThreadLife;
 
-use super::{ReconcileCommand, ControlLoop, Flow, WriteRefusal};
+use super::{ControlLoop, Flow, ReconcileCommand, WriteRefusal};
 
 /// The name of the thread.
 pub(super) const THREAD: &str = "reconcile";

@@ -1,23 +1,25 @@
-//! Bringing changed secrets into force: the objects that refer to them are published again under the same revision. It
-//! does not know where secrets come from.
+//! Bringing changed secrets into force: the objects that refer to them are published again under the same
+//! revision. It does not know where secrets come from.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use model::{Applied, Difference, ConfigFault, ObjectKey};
+use model::{Applied, ConfigFault, Difference, ObjectKey};
 
 use super::Reconciler;
 
 impl Reconciler {
-    /// Takes up the references of `applied` before it is compiled. At the first start it waits for their values, at
-    /// most [`FIRST_WAIT`], so that a gateway that has just started accepts the same clients as before.
+    /// Takes up the references of `applied` before it is compiled. At the first start it waits for their
+    /// values, at most [`FIRST_WAIT`], so that a gateway that has just started accepts the same clients as
+    /// before.
     pub(super) fn prepare_secrets(&mut self, applied: &Applied) {
         let secrets = &self.parts.secrets;
         secrets.follow(applied);
         if !self.secrets_awaited {
             self.secrets_awaited = true;
             secrets.await_first(Instant::now() + FIRST_WAIT);
-            // The values that arrived during the wait are compiled next, so that no second publication is needed.
+            // The values that arrived during the wait are compiled next, so that no second publication is
+            // needed.
             drop(secrets.take_changed());
         }
     }
@@ -63,6 +65,6 @@ impl Reconciler {
     }
 }
 
-/// Longest wait for secrets at the first start. A secret manager on the same network answers in milliseconds, and one
-/// that is down must not prevent the start; objects that need its secrets then refuse access.
+/// Longest wait for secrets at the first start. A secret manager on the same network answers in milliseconds,
+/// and one that is down must not prevent the start; objects that need its secrets then refuse access.
 const FIRST_WAIT: Duration = Duration::from_secs(5);

@@ -1,25 +1,26 @@
-//! The trait of a configuration source, as the reconciling thread and the Admin API use it. It names no source;
-//! `SourceConfig` of `start.rs` lists them.
+//! The trait of a configuration source, as the reconciling thread and the Admin API use it. It names no
+//! source; `SourceConfig` of `start.rs` lists them.
 
 use std::sync::Arc;
 
 use model::ObjectKey;
 
-use super::configs::{Overtaken, ConfigsUpdate};
+use super::configs::{ConfigsUpdate, Overtaken};
 use super::versions::{VersionFilter, VersionList};
 use super::whole::{Differing, Terms, WholeRefused};
 use super::write::{Done, WriteRefusal};
 use super::{Flow, LoadError, Reconciler, Signed};
 use crate::plan::ConfigPlan;
 use crate::source::etcd::SharedEtcd;
-use crate::source::store::{StoreError, RevisionInfo};
+use crate::source::store::{RevisionInfo, StoreError};
 
 /// Facts about a source that do not change while it is used.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SourceFacts {
     /// The name that tells it from other sources, in files of this disk.
     pub(crate) identity: String,
-    /// Whether its objects have revisions of their own: an object that was deleted and made again is then known as another.
+    /// Whether its objects have revisions of their own: an object that was deleted and made again is then
+    /// known as another.
     pub(crate) has_revisions: bool,
     /// Whether it logs the faults of its objects itself, with their lines.
     pub(crate) logs_faults: bool,
@@ -38,13 +39,15 @@ pub(crate) struct ClusterAccess {
 /// Wakes the reconciling thread, which then calls [`ConfigSource::take_updates`].
 pub(crate) type Wake = Arc<dyn Fn() + Send + Sync>;
 
-/// A source of the configuration. Every method runs on the reconciling thread and brings what it reads or writes into
-/// force by the reconciler. A source that is only read keeps the defaults, which refuse with [`ConfigSource::refusal`].
+/// A source of the configuration. Every method runs on the reconciling thread and brings what it reads or
+/// writes into force by the reconciler. A source that is only read keeps the defaults, which refuse with
+/// [`ConfigSource::refusal`].
 pub(crate) trait ConfigSource: Send {
     /// Its facts that do not change.
     fn facts(&self) -> SourceFacts;
 
-    /// Brings the first configuration into force. A source that is told of changes from other threads calls `wake`.
+    /// Brings the first configuration into force. A source that is told of changes from other threads calls
+    /// `wake`.
     ///
     /// # Errors
     /// Why there is no configuration to start with.
@@ -70,8 +73,8 @@ pub(crate) trait ConfigSource: Send {
     /// Takes over everything that it holds, even if that is older than what was served.
     fn adopt(&mut self, _reconciler: &mut Reconciler) {}
 
-    /// Brings into force what another process wrote while this one had released the source. Called before each write and
-    /// each look at versions.
+    /// Brings into force what another process wrote while this one had released the source. Called before
+    /// each write and each look at versions.
     ///
     /// # Errors
     /// The source cannot be opened again.
@@ -89,8 +92,13 @@ pub(crate) trait ConfigSource: Send {
         WriteRefusal::Store("this source takes no writes".to_owned())
     }
 
-    /// Does the writes in order, as far as they are allowed; one result each, given when the write is durable and in force.
-    fn write(&mut self, _reconciler: &mut Reconciler, writes: Vec<Signed>) -> Vec<Result<Done, WriteRefusal>> {
+    /// Does the writes in order, as far as they are allowed; one result each, given when the write is durable
+    /// and in force.
+    fn write(
+        &mut self,
+        _reconciler: &mut Reconciler,
+        writes: Vec<Signed>,
+    ) -> Vec<Result<Done, WriteRefusal>> {
         writes.iter().map(|_| Err(self.refusal())).collect()
     }
 
@@ -149,7 +157,11 @@ pub(crate) trait ConfigSource: Send {
     ///
     /// # Errors
     /// The version is not kept, or cannot be read.
-    fn version(&mut self, _reconciler: &Reconciler, _version: u64) -> Result<(RevisionInfo, ConfigPlan), WholeRefused> {
+    fn version(
+        &mut self,
+        _reconciler: &Reconciler,
+        _version: u64,
+    ) -> Result<(RevisionInfo, ConfigPlan), WholeRefused> {
         Err(WholeRefused::Write(self.refusal()))
     }
 
@@ -170,14 +182,20 @@ pub(crate) trait ConfigSource: Send {
     ///
     /// # Errors
     /// As [`ConfigSource::version`].
-    fn plan_between(&mut self, _reconciler: &Reconciler, _from: u64, _to: u64) -> Result<ConfigPlan, WholeRefused> {
+    fn plan_between(
+        &mut self,
+        _reconciler: &Reconciler,
+        _from: u64,
+        _to: u64,
+    ) -> Result<ConfigPlan, WholeRefused> {
         Err(WholeRefused::Write(self.refusal()))
     }
 
     /// Closes what another process is to open, until [`ConfigSource::catch_up`] is called.
     fn release(&mut self) {}
 
-    /// Leaves the source to another process for good; says whether this one goes on, for the requests of kept connections.
+    /// Leaves the source to another process for good; says whether this one goes on, for the requests of kept
+    /// connections.
     fn give_away(&mut self) -> Flow {
         Flow::Continue
     }

@@ -1,7 +1,7 @@
-//! Faults that were present at the start and keep a route or a global rule out of force. An instance with such a fault
-//! is not ready: otherwise a balancer would send it requests that it answers with 503, while other instances, which
-//! have the last good form, serve them. Later faults do not count, because they would make all instances unready at
-//! once.
+//! Faults that were present at the start and keep a route or a global rule out of force. An instance with
+//! such a fault is not ready: otherwise a balancer would send it requests that it answers with 503, while
+//! other instances, which have the last good form, serve them. Later faults do not count, because they would
+//! make all instances unready at once.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,8 @@ use crate::view::View;
 #[derive(Debug, Default)]
 pub(super) struct StartFaults {
     keys: BTreeSet<ObjectKey>,
-    /// Faults of the resources file that belong to no object (an unknown collection, an item that is no mapping), each
-    /// as a line. Any of them may hide a route.
+    /// Faults of the resources file that belong to no object (an unknown collection, an item that is no
+    /// mapping), each as a line. Any of them may hide a route.
     of_file: Vec<String>,
 }
 
@@ -26,8 +26,9 @@ impl StartFaults {
         if self.keys.is_empty() {
             return;
         }
-        let is_compiled =
-            |key: &ObjectKey| !compile_faults.iter().any(|fault| fault.key.as_ref() == Some(key) && !fault.kept);
+        let is_compiled = |key: &ObjectKey| {
+            !compile_faults.iter().any(|fault| fault.key.as_ref() == Some(key) && !fault.kept)
+        };
         self.keys.retain(|key| {
             let is_gone = snapshot.get(key).is_none() && snapshot.faulty_at(key).is_none();
             !(is_gone || snapshot.contains(key) && is_compiled(key))
@@ -70,8 +71,8 @@ impl Reconciler {
 
     /// Updates the faults of the file from its latest reading.
     pub(super) fn settle_document_faults(&mut self, faults: Vec<String>) {
-        // Line numbers change when the file is edited, so faults cannot be compared: the instance is ready once there
-        // is no such fault at all.
+        // Line numbers change when the file is edited, so faults cannot be compared: the instance is ready
+        // once there is no such fault at all.
         if !self.start_faults.of_file.is_empty() {
             self.start_faults.of_file.clone_from(&faults);
         }

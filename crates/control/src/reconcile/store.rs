@@ -6,10 +6,10 @@ mod whole;
 
 use std::sync::Arc;
 
-use model::{SnapshotChange, ObjectKey, FaultPolicy};
+use model::{FaultPolicy, ObjectKey, SnapshotChange};
 
 use super::batch::WriteBatch;
-use super::configs::{Overtaken, ConfigsUpdate};
+use super::configs::{ConfigsUpdate, Overtaken};
 use super::source::{ConfigSource, SourceFacts, Wake};
 use super::stored_change::stored_change;
 use super::versions::{VersionFilter, VersionList, plan_of, text_of};
@@ -18,7 +18,9 @@ use super::write::{Done, WriteRefusal};
 use super::{Flow, LoadError, Reconciler, Signed};
 use crate::plan::ConfigPlan;
 use crate::sealing::StorageMedium;
-use crate::source::store::{RevisionLabel, SetStatement, ConfigStore, StoreError, RevisionInfo, VersionSource};
+use crate::source::store::{
+    ConfigStore, RevisionInfo, RevisionLabel, SetStatement, StoreError, VersionSource,
+};
 use crate::stored_key;
 use journal::StoreJournal;
 
@@ -53,7 +55,11 @@ impl EmbeddedStore {
                 return;
             }
         };
-        batch.journal.sign(RevisionLabel { at_ms: now_ms, source: VersionSource::Expiry, by: THE_CLOCK.into() });
+        batch.journal.sign(RevisionLabel {
+            at_ms: now_ms,
+            source: VersionSource::Expiry,
+            by: THE_CLOCK.into(),
+        });
         for path in expired {
             if let Err(refusal) = batch.expire(&path) {
                 tracing::warn!(path, ?refusal, "an expired object cannot be removed");
@@ -231,7 +237,11 @@ impl ConfigSource for EmbeddedStore {
         Ok(VersionList { revision, oldest, versions })
     }
 
-    fn version(&mut self, reconciler: &Reconciler, version: u64) -> Result<(RevisionInfo, ConfigPlan), WholeRefused> {
+    fn version(
+        &mut self,
+        reconciler: &Reconciler,
+        version: u64,
+    ) -> Result<(RevisionInfo, ConfigPlan), WholeRefused> {
         let (catalog, sealer) = (&reconciler.parts.catalog, &reconciler.parts.sealer);
         let (version, changed) = self.store.version(version)?.ok_or_else(|| self.not_kept(version))?;
         let plan = plan_of(catalog, sealer, StorageMedium::Store, version.parent, changed);
@@ -250,7 +260,12 @@ impl ConfigSource for EmbeddedStore {
         record.map_or(Ok(None), |record| text_of(sealer, StorageMedium::Store, key, record))
     }
 
-    fn plan_between(&mut self, reconciler: &Reconciler, from: u64, to: u64) -> Result<ConfigPlan, WholeRefused> {
+    fn plan_between(
+        &mut self,
+        reconciler: &Reconciler,
+        from: u64,
+        to: u64,
+    ) -> Result<ConfigPlan, WholeRefused> {
         let changed = self.store.between(from, to)?.map_err(|version| self.not_kept(version))?;
         let (catalog, sealer) = (&reconciler.parts.catalog, &reconciler.parts.sealer);
         Ok(plan_of(catalog, sealer, StorageMedium::Store, from, changed))

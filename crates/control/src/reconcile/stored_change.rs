@@ -2,14 +2,19 @@
 
 use std::borrow::Cow;
 
-use model::{SnapshotChange, ObjectKey, WrittenObject};
+use model::{ObjectKey, SnapshotChange, WrittenObject};
 
-use crate::sealing::{StorageMedium, Sealer};
+use crate::sealing::{Sealer, StorageMedium};
 use crate::source::store::StoredRecord;
 
 /// The change that puts a stored object in force, its secrets decrypted. If they cannot be decrypted, the
 /// object is faulty.
-pub(crate) fn stored_change(sealer: &Sealer, medium: StorageMedium, key: ObjectKey, record: StoredRecord) -> SnapshotChange {
+pub(crate) fn stored_change(
+    sealer: &Sealer,
+    medium: StorageMedium,
+    key: ObjectKey,
+    record: StoredRecord,
+) -> SnapshotChange {
     let text = match sealer.open_from(medium, &key, &record.text) {
         Ok(Cow::Borrowed(_)) => record.text.into(),
         Ok(Cow::Owned(opened)) => opened.into(),

@@ -1,5 +1,5 @@
-//! The reconciling thread: order, one transaction for many writes, expiry, and files of which only the good part is
-//! taken over.
+//! The reconciling thread: order, one transaction for many writes, expiry, and files of which only the good
+//! part is taken over.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::HandOver;
 use super::versions::VersionFilter;
-use crate::source::store::{DirectoryLock, ConfigStore};
+use crate::source::store::{ConfigStore, DirectoryLock};
 use crate::testing::{Rig, block_on};
 
 fn upstream() -> Value {
@@ -171,7 +171,10 @@ fn objects_are_removed_when_they_expire() {
     assert!(results.iter().all(Result::is_ok), "{results:?}");
     let ids = |control: &super::ControlLoop| -> Vec<String> {
         let view = control.reconciler.parts.view.load();
-        view.all_written(model::ObjectKind::Upstream).iter().map(|written| written.key.id.to_string()).collect()
+        view.all_written(model::ObjectKind::Upstream)
+            .iter()
+            .map(|written| written.key.id.to_string())
+            .collect()
     };
     let revision = |control: &super::ControlLoop| control.reconciler.parts.view.load().revision();
     clock.advance(1499);
@@ -485,8 +488,8 @@ fn secrets_are_encrypted_in_the_store_only() {
     drop(rig);
     assert!(!text_of(&records(), "consumers/old").contains("old-s3cr3t"));
 
-    // Without the right key the object is faulty: it is not in force, the reason is reported, and it can be written
-    // again.
+    // Without the right key the object is faulty: it is not in force, the reason is reported, and it can be
+    // written again.
     let rig = Rig::sealed_store(directory.path(), &["edd1c9f0985e76a2"]);
     let view = rig.view.load();
     let faults: Vec<String> = view.snapshot.faults().iter().map(ToString::to_string).collect();

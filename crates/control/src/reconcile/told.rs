@@ -1,12 +1,12 @@
-//! Log lines about faulty objects: one line when an object becomes faulty or has other faults, one when it is repaired
-//! or removed, and none while it stays the same. It does not know the cause of the faults.
+//! Log lines about faulty objects: one line when an object becomes faulty or has other faults, one when it is
+//! repaired or removed, and none while it stays the same. It does not know the cause of the faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use model::{Difference, ConfigFault, ObjectKey};
+use model::{ConfigFault, Difference, ObjectKey};
 
-use crate::verdict::{VerdictState, ObjectVerdict};
+use crate::verdict::{ObjectVerdict, VerdictState};
 use crate::view::View;
 
 /// The faulty objects that were logged, each with a hash of the logged verdict.
@@ -16,9 +16,9 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// Logs the differences in `view`. `touched`: the objects that may have become faulty, or have other faults.
-    /// `elsewhere`: new faults are logged elsewhere, with their lines in a file; only faults of the compiler are logged
-    /// here.
+    /// Logs the differences in `view`. `touched`: the objects that may have become faulty, or have other
+    /// faults. `elsewhere`: new faults are logged elsewhere, with their lines in a file; only faults of the
+    /// compiler are logged here.
     pub(super) fn tell(&mut self, view: &View, touched: BTreeSet<ObjectKey>, elsewhere: bool) {
         let mut candidates = touched;
         candidates.extend(self.marks.keys().cloned());
@@ -93,8 +93,8 @@ fn in_words(fault: &ConfigFault) -> String {
     }
 }
 
-/// A hash that is equal for verdicts with the same text. The revision is left out, because the same fault in a new
-/// revision is not worth a line.
+/// A hash that is equal for verdicts with the same text. The revision is left out, because the same fault in
+/// a new revision is not worth a line.
 fn mark(verdict: &ObjectVerdict) -> u64 {
     let mut hasher = DefaultHasher::new();
     verdict.state.as_str().hash(&mut hasher);

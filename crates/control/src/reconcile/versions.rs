@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use model::{PluginCatalog, ObjectKey};
+use model::{ObjectKey, PluginCatalog};
 
 use super::ControlLoop;
 use super::stored_change::stored_change;
 use super::whole::{WholeRefused, unreadable};
 use crate::plan::{self, ConfigPlan};
-use crate::sealing::{StorageMedium, Sealer};
-use crate::source::store::{RecordChange, RevisionLabel, StoredRecord, RevisionInfo};
+use crate::sealing::{Sealer, StorageMedium};
+use crate::source::store::{RecordChange, RevisionInfo, RevisionLabel, StoredRecord};
 use crate::stored_key;
 
 /// A part of the list of revisions.
@@ -65,7 +65,11 @@ impl ControlLoop {
     }
 
     /// The text of an object at a revision; none if it did not exist.
-    pub(crate) fn object_at(&mut self, version: u64, key: &ObjectKey) -> Result<Option<Arc<str>>, WholeRefused> {
+    pub(crate) fn object_at(
+        &mut self,
+        version: u64,
+        key: &ObjectKey,
+    ) -> Result<Option<Arc<str>>, WholeRefused> {
         self.source.catch_up(&mut self.reconciler)?;
         self.source.object_at(&self.reconciler, version, key)
     }

@@ -1,11 +1,14 @@
-//! Many objects changed as one: the changes of a whole set, and making them, all or none, in one revision. It knows
-//! neither the origin of the set nor the receiver of the answer.
+//! Many objects changed as one: the changes of a whole set, and making them, all or none, in one revision. It
+//! knows neither the origin of the set nor the receiver of the answer.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use model::{Applied, PluginCatalog, SnapshotChange, ConfigFault, ObjectKey, ObjectKind, FaultPolicy, WrittenObject, check};
+use model::{
+    Applied, ConfigFault, FaultPolicy, ObjectKey, ObjectKind, PluginCatalog, SnapshotChange, WrittenObject,
+    check,
+};
 use serde_json::Value;
 
 use super::write::{Author, WriteRefusal, set_times};
@@ -88,14 +91,22 @@ impl DesiredSet {
         let objects =
             document.objects.iter().map(|object| (object.key.clone(), Arc::clone(&object.text))).collect();
         let deletes = document.deletes.iter().map(|(key, _)| key.clone()).collect();
-        DesiredSet { objects, complete: if keep_others { Vec::new() } else { ObjectKind::ALL.to_vec() }, deletes }
+        DesiredSet {
+            objects,
+            complete: if keep_others { Vec::new() } else { ObjectKind::ALL.to_vec() },
+            deletes,
+        }
     }
 
     /// The set with stored secrets in the places where it has them hidden.
     ///
     /// # Errors
     /// The places where no secret is stored.
-    fn revealed(&self, catalog: &PluginCatalog, view: &View) -> Result<Cow<'_, DesiredSet>, Vec<ConfigFault>> {
+    fn revealed(
+        &self,
+        catalog: &PluginCatalog,
+        view: &View,
+    ) -> Result<Cow<'_, DesiredSet>, Vec<ConfigFault>> {
         let is_hidden = |(_, text): &&(ObjectKey, Arc<str>)| text.contains(HIDDEN);
         if !self.objects.iter().any(|object| is_hidden(&object)) {
             return Ok(Cow::Borrowed(self));
@@ -130,7 +141,8 @@ impl From<StoreError> for WholeRefused {
 pub(crate) struct Terms<'a> {
     pub(super) source: VersionSource,
     pub(super) author: &'a Author,
-    /// If present, nothing is changed when any object of this set is faulty; if none, the good objects are applied.
+    /// If present, nothing is changed when any object of this set is faulty; if none, the good objects are
+    /// applied.
     pub(super) strict: Option<&'a DesiredSet>,
 }
 
@@ -147,11 +159,16 @@ pub(crate) struct Differing {
 ///
 /// # Errors
 /// The faulty objects.
-pub(crate) fn plan(catalog: &PluginCatalog, view: &View, set: &DesiredSet) -> Result<ConfigPlan, Vec<ConfigFault>> {
+pub(crate) fn plan(
+    catalog: &PluginCatalog,
+    view: &View,
+    set: &DesiredSet,
+) -> Result<ConfigPlan, Vec<ConfigFault>> {
     let set = set.revealed(catalog, view)?;
     let differing = differences(view, &set);
     let revision = view.revision() + 1;
-    let changes: Vec<SnapshotChange> = differing.iter().map(|differing| differing.change(view, revision)).collect();
+    let changes: Vec<SnapshotChange> =
+        differing.iter().map(|differing| differing.change(view, revision)).collect();
     let applied = view.snapshot.apply(catalog, &changes, revision, FaultPolicy::Strict);
     let faults = faults_of(&applied, &set);
     if faults.is_empty() { Ok(told(catalog, view.revision(), &differing)) } else { Err(faults) }
@@ -232,7 +249,8 @@ impl Reconciler {
 impl Reconciler {
     /// The fault of an `ssl` object with certificates that have expired, where a setting refuses such.
     fn expired(&self, differing: &Differing) -> Vec<ConfigFault> {
-        if differing.key.kind != ObjectKind::Ssl || !self.parts.catalog.options().refuses_expired_certificates {
+        if differing.key.kind != ObjectKind::Ssl || !self.parts.catalog.options().refuses_expired_certificates
+        {
             return Vec::new();
         }
         // A text that is no JSON has other faults.
@@ -295,17 +313,19 @@ pub(super) fn differences(view: &View, set: &DesiredSet) -> Vec<Differing> {
 fn removed<'v>(view: &'v View, set: &'v DesiredSet) -> impl Iterator<Item = &'v WrittenObject> {
     let consumers: HashSet<&str> =
         set.deletes.iter().filter(|key| key.kind == ObjectKind::Consumer).map(ObjectKey::own_id).collect();
-    let credentials = if consumers.is_empty() { Vec::new() } else { view.all_written(ObjectKind::Credential) };
-    let of_consumer =
-        move |written: &&WrittenObject| written.key.consumer().is_some_and(|consumer| consumers.contains(consumer));
+    let credentials =
+        if consumers.is_empty() { Vec::new() } else { view.all_written(ObjectKind::Credential) };
+    let of_consumer = move |written: &&WrittenObject| {
+        written.key.consumer().is_some_and(|consumer| consumers.contains(consumer))
+    };
     set.deletes.iter().filter_map(|key| view.written(key)).chain(credentials.into_iter().filter(of_consumer))
 }
 
-/// All faults of the objects of the set, and of objects that refer to them. An object that was faulty before and is
-/// unchanged in the set is still faulty.
+/// All faults of the objects of the set, and of objects that refer to them. An object that was faulty before
+/// and is unchanged in the set is still faulty.
 pub(super) fn faults_of(applied: &Applied, set: &DesiredSet) -> Vec<ConfigFault> {
-    // The usual case has no fault. If the change has faults of its own, it was not applied and `faults` has all of
-    // them.
+    // The usual case has no fault. If the change has faults of its own, it was not applied and `faults` has
+    // all of them.
     if !applied.faults.is_empty() || applied.snapshot.faulty().next().is_none() {
         return applied.faults.clone();
     }

@@ -1,5 +1,5 @@
-//! One write of the Admin API and its result, and the text that a write stores (contract 2.1: ids, times). It does not
-//! know how writes are checked against others and made durable.
+//! One write of the Admin API and its result, and the text that a write stores (contract 2.1: ids, times). It
+//! does not know how writes are checked against others and made durable.
 
 use std::sync::Arc;
 
@@ -231,6 +231,9 @@ mod tests {
             PatchPart::Merge(object(json!({"update_time": 7}))),
             json!({"a": 1, "create_time": 5, "update_time": 7}),
         );
-        check(PatchPart::At(vec!["a".to_owned()], json!(3)), json!({"a": 3, "create_time": 5, "update_time": 9}));
+        check(
+            PatchPart::At(vec!["a".to_owned()], json!(3)),
+            json!({"a": 3, "create_time": 5, "update_time": 9}),
+        );
     }
 }

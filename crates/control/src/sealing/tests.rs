@@ -65,7 +65,10 @@ fn plain_secret_is_read_with_a_keyring() {
         "IHn1dJ8Wlw2mSYKYmW2aVJRrcuAmDpsUlbn0Nhcv0HA=",
         "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     ] {
-        assert_eq!(sealer.open_from(StorageMedium::Store, &jack(), &consumer(plain)).unwrap(), consumer(plain));
+        assert_eq!(
+            sealer.open_from(StorageMedium::Store, &jack(), &consumer(plain)).unwrap(),
+            consumer(plain)
+        );
     }
     // Without the store's mark the form is unknown, and a text that may be an encrypted key opens no access.
     let closed = sealer.open(&jack(), &consumer("AAECAwQFBgcICQoLDA0ODw==")).unwrap_err();
@@ -78,10 +81,16 @@ fn undecryptable_secret_is_reported_without_text() {
     let text = consumer("s3cr3t");
     let stored = sealer(&[KEY_128]).seal_for(StorageMedium::Store, &jack(), &text).into_owned();
     assert!(!stored.contains("s3cr3t"));
-    assert_eq!(sealer(&[]).open_from(StorageMedium::Store, &jack(), &stored).unwrap_err(), SealedError::NoKeyring);
+    assert_eq!(
+        sealer(&[]).open_from(StorageMedium::Store, &jack(), &stored).unwrap_err(),
+        SealedError::NoKeyring
+    );
     let field = SealedError::Field("/plugins/auth/key".to_owned());
     assert_eq!(sealer(&[OTHER]).open_from(StorageMedium::Store, &jack(), &stored).unwrap_err(), field);
-    assert_eq!(sealer(&[OTHER, KEY_256, KEY_128]).open_from(StorageMedium::Store, &jack(), &stored).unwrap(), text);
+    assert_eq!(
+        sealer(&[OTHER, KEY_256, KEY_128]).open_from(StorageMedium::Store, &jack(), &stored).unwrap(),
+        text
+    );
     // A marked text holds encrypted secrets only, so a plain secret in it shows that it was changed.
     let plain = format!("{MARK}{text}");
     assert_eq!(sealer(&[KEY_128]).open_from(StorageMedium::Store, &jack(), &plain).unwrap_err(), field);
@@ -92,7 +101,9 @@ fn undecryptable_secret_is_reported_without_text() {
 fn text_without_keyring_or_secret_is_unchanged() {
     let none = sealer(&[]);
     for text in [consumer("k"), "{ }".to_owned(), "no JSON".to_owned()] {
-        assert!(matches!(none.seal_for(StorageMedium::Store, &jack(), &text), Cow::Borrowed(same) if same == text));
+        assert!(
+            matches!(none.seal_for(StorageMedium::Store, &jack(), &text), Cow::Borrowed(same) if same == text)
+        );
         assert!(matches!(none.open(&jack(), &text), Ok(Cow::Borrowed(same)) if same == text));
     }
     for text in [r#"{ "username":"jack" , "a" : 1.0}"#, "no JSON"] {

@@ -1,5 +1,5 @@
-//! The known value of each secret, and the next request: a state machine without a clock, a thread or a socket. Times
-//! are passed in. It does not know how a manager is asked.
+//! The known value of each secret, and the next request: a state machine without a clock, a thread or a
+//! socket. Times are passed in. It does not know how a manager is asked.
 //!
 //! A document is the answer of a manager for one path; several references may name fields of one document.
 
@@ -113,7 +113,8 @@ impl SecretCache {
         self.documents.is_empty()
     }
 
-    /// Adds a reference, so that its value is kept. References to the environment and malformed ones are ignored.
+    /// Adds a reference, so that its value is kept. References to the environment and malformed ones are
+    /// ignored.
     pub(super) fn follow(&mut self, reference: &Arc<str>, now: Instant) {
         let Some((id, key)) = parts(reference) else { return };
         let room = self.documents.len() < MAX_DOCUMENTS;
@@ -130,7 +131,8 @@ impl SecretCache {
             good_until: now,
             fault: (!known).then(|| NO_MANAGER.to_owned()),
             failures: 0,
-            // Without a manager there is no request; when the manager object appears, all of its documents are due.
+            // Without a manager there is no request; when the manager object appears, all of its documents
+            // are due.
             due: if known { now } else { now + FAR },
             asked_until: None,
             version,
@@ -151,8 +153,8 @@ impl SecretCache {
         }
     }
 
-    /// Sets or removes the manager object under `id`. Its documents are requested again; if it is removed, their values
-    /// are dropped. Returns the references with a changed value.
+    /// Sets or removes the manager object under `id`. Its documents are requested again; if it is removed,
+    /// their values are dropped. Returns the references with a changed value.
     pub(super) fn set_manager(
         &mut self,
         id: &Arc<str>,
@@ -218,7 +220,8 @@ impl SecretCache {
             Ok(fields) => {
                 document.failures = 0;
                 document.due = now + refresh;
-                // The value is valid for longer than a new request takes; otherwise it would expire before each answer.
+                // The value is valid for longer than a new request takes; otherwise it would expire before
+                // each answer.
                 document.good_until = now + stale.max(refresh + 2 * timeout);
                 replace(document, |document| {
                     document.fields = Some(fields);
@@ -329,8 +332,8 @@ fn pause(failures: u32) -> Duration {
 
 /// First pause after a failure. It is short, because most failures are restarts.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// Limit of documents. A gateway has some hundred secrets; more than this limit come from a program that writes
-/// references without end.
+/// Limit of documents. A gateway has some hundred secrets; more than this limit come from a program that
+/// writes references without end.
 const MAX_DOCUMENTS: usize = 10_000;
 /// A time that is never reached.
 const FAR: Duration = Duration::from_secs(86_400 * 365);

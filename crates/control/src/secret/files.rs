@@ -1,5 +1,6 @@
-//! Certificates and keys in files: their contents as they were read last, and a check for changes by time, size and content.
-//! A file that cannot be read has a reason in the place of its content; its users keep their last good form.
+//! Certificates and keys in files: their contents as they were read last, and a check for changes by time,
+//! size and content. A file that cannot be read has a reason in the place of its content; its users keep
+//! their last good form.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -16,7 +17,8 @@ use outbound::regular_file;
 /// The files that objects may refer to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum FilePolicy {
-    /// None, and those below these folders, links resolved: holders of the Admin key must not use other keys of the machine.
+    /// None, and those below these folders, links resolved: holders of the Admin key must not use other keys
+    /// of the machine.
     Below(Vec<PathBuf>),
     /// All: the configuration is a file as well, of a user of this machine.
     #[default]
@@ -39,8 +41,8 @@ struct KnownFile {
     content: Result<Arc<str>, String>,
 }
 
-/// Facts of a file that change with its content. An equal stamp means an unchanged file, unless the file was changed again within
-/// the resolution of its times.
+/// Facts of a file that change with its content. An equal stamp means an unchanged file, unless the file was
+/// changed again within the resolution of its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SecretFileStamp {
     device: u64,
@@ -76,8 +78,8 @@ impl SecretFiles {
         content.map(|text| text.to_string())
     }
 
-    /// Reads files again that have changed, at most [`FILES_PER_CHECK`] a call and no oftener than every [`CHECK_EVERY`].
-    /// Returns the references with changed contents.
+    /// Reads files again that have changed, at most [`FILES_PER_CHECK`] a call and no oftener than every
+    /// [`CHECK_EVERY`]. Returns the references with changed contents.
     pub(super) fn check(&mut self, now: Instant) -> Vec<Arc<str>> {
         if self.known.is_empty() || self.next_check.is_some_and(|next| now < next) {
             return Vec::new();

@@ -1,5 +1,5 @@
-//! The interface of a secret manager: the request for a path, and the content of an answer. Sockets, retries and
-//! caching are elsewhere.
+//! The interface of a secret manager: the request for a path, and the content of an answer. Sockets, retries
+//! and caching are elsewhere.
 
 use outbound::bounded_request::{BoundedAnswer, BoundedRequest};
 use serde_json::Value;

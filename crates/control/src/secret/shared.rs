@@ -38,7 +38,8 @@ pub(super) struct SecretShared {
     /// For managers with TLS; made at the first request.
     tls: OnceLock<TlsConnector>,
     pub(super) cache: Mutex<SecretCache>,
-    /// References with values that have changed since the last [`Secrets::take_changed`](super::Secrets::take_changed).
+    /// References with values that have changed since the last
+    /// [`Secrets::take_changed`](super::Secrets::take_changed).
     pub(super) changed: Mutex<Vec<Arc<str>>>,
     /// Called after each change.
     pub(super) listener: Mutex<Option<Box<dyn Fn() + Send>>>,

@@ -49,7 +49,8 @@ fn environment_references_are_resolved_in_place() {
 #[test]
 fn without_reference_no_manager_runs() {
     let secrets = secrets();
-    let applied = model::Snapshot::empty().apply(&crate::testing::catalog(), &[], 1, model::FaultPolicy::Lenient);
+    let applied =
+        model::Snapshot::empty().apply(&crate::testing::catalog(), &[], 1, model::FaultPolicy::Lenient);
     secrets.follow(&applied);
     assert!(secrets.thread.lock().is_none());
     let mut text = String::new();

@@ -1,5 +1,5 @@
-//! The thread that asks secret managers, a few at a time, and reports changed values. The cache decides the time of
-//! each request, and the manager the meaning of an answer.
+//! The thread that asks secret managers, a few at a time, and reports changed values. The cache decides the
+//! time of each request, and the manager the meaning of an answer.
 
 use std::io;
 use std::sync::Arc;

@@ -37,7 +37,12 @@ pub(crate) fn limit(query: &Query, default: usize, most: usize) -> Result<usize,
 ///
 /// # Errors
 /// 400 for any other value.
-pub(crate) fn number_to(query: &Query, name: &str, default: usize, most: usize) -> Result<usize, RefusalResponse> {
+pub(crate) fn number_to(
+    query: &Query,
+    name: &str,
+    default: usize,
+    most: usize,
+) -> Result<usize, RefusalResponse> {
     let Some(found) = whole_number(query, name)? else { return Ok(default) };
     let found = usize::try_from(found).unwrap_or(usize::MAX);
     if (1..=most).contains(&found) {
@@ -67,7 +72,9 @@ pub(crate) fn collection(path: &[String]) -> Result<(ObjectKind, Option<Arc<str>
     let target = ObjectPath::parse(path).filter(|target| target.id.is_none() && target.sub_path.is_empty());
     match target {
         // Secrets are one list, whatever their manager is.
-        Some(target) if target.kind == ObjectKind::Credential => Ok((target.kind, target.parent.map(Into::into))),
+        Some(target) if target.kind == ObjectKind::Credential => {
+            Ok((target.kind, target.parent.map(Into::into)))
+        }
         Some(target) if target.parent.is_none() => Ok((target.kind, None)),
         _ => Err(Box::new(respond::error(StatusCode::NOT_FOUND, unknown_collection()))),
     }
@@ -87,8 +94,11 @@ pub(crate) fn object(path: &[String]) -> Result<model::ObjectKey, RefusalRespons
 }
 
 fn unknown_collection() -> String {
-    let names: Vec<&str> =
-        ObjectKind::ALL.into_iter().filter(|kind| *kind != ObjectKind::Credential).map(ObjectKind::collection).collect();
+    let names: Vec<&str> = ObjectKind::ALL
+        .into_iter()
+        .filter(|kind| *kind != ObjectKind::Credential)
+        .map(ObjectKind::collection)
+        .collect();
     format!("write objects/KIND; KIND is one of {}, consumers/USERNAME/credentials", names.join(", "))
 }
 

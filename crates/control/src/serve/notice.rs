@@ -1,5 +1,5 @@
-//! A log line that a peer can cause at any rate, and that is written at most once per interval. It does not know the
-//! text of the line.
+//! A log line that a peer can cause at any rate, and that is written at most once per interval. It does not
+//! know the text of the line.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,8 @@ pub(super) struct Notice {
 }
 
 impl Notice {
-    /// The count of lines that were left out since the last one, if a line is due; otherwise counts this one as left
-    /// out.
+    /// The count of lines that were left out since the last one, if a line is due; otherwise counts this one
+    /// as left out.
     pub(super) fn due(&mut self) -> Option<u64> {
         self.due_at(Instant::now())
     }

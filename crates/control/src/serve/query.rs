@@ -1,5 +1,5 @@
-//! Paths and query strings as APISIX reads them: percent-decoded, `+` is a space, and the first of repeated arguments
-//! counts.
+//! Paths and query strings as APISIX reads them: percent-decoded, `+` is a space, and the first of repeated
+//! arguments counts.
 
 use std::borrow::Cow;
 

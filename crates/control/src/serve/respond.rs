@@ -17,9 +17,9 @@ pub struct ApiHeaders {
 }
 
 impl ApiHeaders {
-    /// `emulated_version` is the APISIX version that the API behaves like, shown as `Server: APISIX/<version>`;
-    /// characters that a header cannot hold are left out. Without it the header is `APISIX`, as in APISIX with
-    /// `enable_server_tokens: false`.
+    /// `emulated_version` is the APISIX version that the API behaves like, shown as
+    /// `Server: APISIX/<version>`; characters that a header cannot hold are left out. Without it the header
+    /// is `APISIX`, as in APISIX with `enable_server_tokens: false`.
     pub fn new(emulated_version: Option<&str>, cors: bool) -> ApiHeaders {
         let server = emulated_version.map(|version| {
             let version: String = version.chars().filter(char::is_ascii_graphic).collect();
@@ -93,8 +93,8 @@ pub(crate) fn busy() -> RefusalResponse {
     Box::new(error(StatusCode::SERVICE_UNAVAILABLE, "too many writes are waiting"))
 }
 
-/// Runs `work` on a thread for blocking work, because JSON of many objects takes milliseconds that other requests
-/// would wait for. A panic in it is answered 500.
+/// Runs `work` on a thread for blocking work, because JSON of many objects takes milliseconds that other
+/// requests would wait for. A panic in it is answered 500.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, RefusalResponse> {
@@ -155,7 +155,8 @@ pub(crate) fn with_body(status: StatusCode, body: Bytes) -> Response<Bytes> {
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const WARNING: HeaderName = HeaderName::from_static("x-weir-warning");
-/// Fields of one answer. The head stays below the 8 KiB that many clients accept; `weir/verdicts` lists all warnings.
+/// Fields of one answer. The head stays below the 8 KiB that many clients accept; `weir/verdicts` lists all
+/// warnings.
 const MAX_WARNINGS: usize = 10;
 /// Bytes of one field, for the same limit.
 const MAX_WARNING_BYTES: usize = 400;

@@ -1,5 +1,5 @@
-//! The seats of one listener: the connections that hold one, the stage of each, and the connection that gives way when
-//! no seat is left. It knows no sockets: addresses and times are passed in.
+//! The seats of one listener: the connections that hold one, the stage of each, and the connection that gives
+//! way when no seat is left. It knows no sockets: addresses and times are passed in.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -54,9 +54,9 @@ impl Seats {
         Seats { limits, seats: HashMap::new(), next: 0 }
     }
 
-    /// A seat for a connection from `peer`. A source that has used up its share loses its own connection that has been
-    /// silent longest; a full listener loses the one that has been silent longest of all. None while every candidate is
-    /// being answered.
+    /// A seat for a connection from `peer`. A source that has used up its share loses its own connection that
+    /// has been silent longest; a full listener loses the one that has been silent longest of all. None while
+    /// every candidate is being answered.
     fn take(&mut self, peer: IpAddr, now: Instant) -> Option<(u64, Arc<Notify>)> {
         let source = source(peer);
         let of_source = self.seats.values().filter(|seat| seat.source == source).count();
@@ -75,8 +75,8 @@ impl Seats {
         Some((id, closing))
     }
 
-    /// Closes the connection that has been silent longest; connections without any request go first. A request that is
-    /// being answered is never cut. False if there is none to close.
+    /// Closes the connection that has been silent longest; connections without any request go first. A
+    /// request that is being answered is never cut. False if there is none to close.
     pub(super) fn make_room(&mut self) -> bool {
         self.close_longest_silent(|_| true)
     }
@@ -162,8 +162,8 @@ impl Drop for HeldSeat {
     }
 }
 
-/// The source that a share belongs to: an IPv4 address, or the 64-bit network of an IPv6 address, because an IPv6 host
-/// can use all addresses of it.
+/// The source that a share belongs to: an IPv4 address, or the 64-bit network of an IPv6 address, because an
+/// IPv6 host can use all addresses of it.
 fn source(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => {
@@ -174,11 +174,11 @@ fn source(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// Time for the first head. A client sends its request as soon as it has connected; a connection that is still silent
-/// after this time only occupies a seat.
+/// Time for the first head. A client sends its request as soon as it has connected; a connection that is
+/// still silent after this time only occupies a seat.
 const FIRST_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time between requests, and for a client that reads nothing of its answer. Scrapers keep connections from one
-/// interval to the next, which is 15 to 60 s.
+/// Time between requests, and for a client that reads nothing of its answer. Scrapers keep connections from
+/// one interval to the next, which is 15 to 60 s.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The lower half of an IPv6 address.
 const HOST_BITS: u32 = 64;

@@ -1,5 +1,5 @@
-//! The beginning of a connection: TLS where the listener has it, within the deadline of a silent connection. Plain HTTP
-//! on such a listener gets an answer that names the fault. It does not know requests.
+//! The beginning of a connection: TLS where the listener has it, within the deadline of a silent connection.
+//! Plain HTTP on such a listener gets an answer that names the fault. It does not know requests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::stopped;
 use super::stream::Watched;
 use crate::serve::tls::ServerTls;
 
-/// The connection, ready for requests; none when it ended before: its handshake failed or took too long, its seat was
-/// given away, or the listener stops.
+/// The connection, ready for requests; none when it ended before: its handshake failed or took too long, its
+/// seat was given away, or the listener stops.
 pub(super) async fn open(
     stream: TcpStream,
     peer: SocketAddr,
@@ -54,8 +54,8 @@ async fn handshake(
     Ok(Box::new(stream))
 }
 
-/// Answers a client that speaks HTTP without TLS, and reads what it sends for a moment: closing a socket with unread
-/// bytes resets the connection, and the reset would overtake the answer.
+/// Answers a client that speaks HTTP without TLS, and reads what it sends for a moment: closing a socket with
+/// unread bytes resets the connection, and the reset would overtake the answer.
 async fn refuse_plain(mut stream: TcpStream) -> std::io::Result<()> {
     let body = "{\"error_msg\":\"this listener speaks HTTPS; ask https:// instead of http://\"}\n";
     let head = "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n";

@@ -1,5 +1,5 @@
-//! A connection's socket that notes in its seat when the client read a part of an answer, so that a slow reader does
-//! not count as silent. It does not know the bytes.
+//! A connection's socket that notes in its seat when the client read a part of an answer, so that a slow
+//! reader does not count as silent. It does not know the bytes.
 
 use std::io;
 use std::pin::Pin;

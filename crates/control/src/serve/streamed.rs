@@ -1,6 +1,6 @@
-//! Answers that are sent piece by piece while they arise, such as event streams. A handler returns the head with a
-//! [`Streamed`] among its extensions and keeps the sender; the server sends each piece and ends the answer when the sender
-//! is dropped or the listener stops.
+//! Answers that are sent piece by piece while they arise, such as event streams. A handler returns the head
+//! with a [`Streamed`] among its extensions and keeps the sender; the server sends each piece and ends the
+//! answer when the sender is dropped or the listener stops.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -20,7 +20,8 @@ use tokio::sync::{mpsc, watch};
 pub(crate) struct Streamed(Arc<Mutex<Option<mpsc::Receiver<Bytes>>>>);
 
 impl Streamed {
-    /// A stream with a queue of `queue` pieces. The receiver of the answer is gone when sending fails with `Closed`.
+    /// A stream with a queue of `queue` pieces. The receiver of the answer is gone when sending fails with
+    /// `Closed`.
     pub(crate) fn channel(queue: usize) -> (mpsc::Sender<Bytes>, Streamed) {
         let (sender, receiver) = mpsc::channel(queue);
         (sender, Streamed(Arc::new(Mutex::new(Some(receiver)))))
@@ -39,12 +40,13 @@ pub(super) enum AnswerBody {
 }
 
 impl AnswerBody {
-    /// Takes the stream of the answer, if it has one. It ends when `stop` is true, because a connection that is asked to
-    /// close waits for the end of its answer.
+    /// Takes the stream of the answer, if it has one. It ends when `stop` is true, because a connection that
+    /// is asked to close waits for the end of its answer.
     pub(super) fn of(mut response: Response<Bytes>, stop: &watch::Receiver<bool>) -> Response<AnswerBody> {
         let streamed = response.extensions_mut().remove::<Streamed>().and_then(|streamed| streamed.take());
         if streamed.is_some() {
-            // The seat of the connection counts as being answered from here on, so that it is not kept for more requests.
+            // The seat of the connection counts as being answered from here on, so that it is not kept for
+            // more requests.
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         let mut stop = stop.clone();

@@ -1,5 +1,5 @@
-//! TLS of a listener of the control side: certificate, key and the authorities of client certificates from files, which
-//! are read again when they change. It does not know what is served.
+//! TLS of a listener of the control side: certificate, key and the authorities of client certificates from
+//! files, which are read again when they change. It does not know what is served.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,7 +38,8 @@ struct LoadedServerConfig {
     checked: Instant,
 }
 
-/// The state of a file by which a change is noticed: time of modification and length; none if it cannot be read.
+/// The state of a file by which a change is noticed: time of modification and length; none if it cannot be
+/// read.
 type TlsFileStamp = Option<(SystemTime, u64)>;
 
 impl ServerTls {
@@ -54,8 +55,8 @@ impl ServerTls {
         Ok(ServerTls { files, loaded })
     }
 
-    /// The acceptor for the next connection, with the files as they are now. Files that have become unusable are
-    /// reported once, and the certificate before stays in use.
+    /// The acceptor for the next connection, with the files as they are now. Files that have become unusable
+    /// are reported once, and the certificate before stays in use.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         let mut loaded = self.loaded.lock();
         if loaded.checked.elapsed() >= CHECK_EVERY {

@@ -1,4 +1,5 @@
-//! Texts in etcd, mirrored in memory by a watch. Writes are conditional, so that two instances never overwrite each other.
+//! Texts in etcd, mirrored in memory by a watch. Writes are conditional, so that two instances never
+//! overwrite each other.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -6,8 +7,10 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::{SharedDocument, Documents};
-use crate::source::etcd::{Expected, FollowerCommands, KeySpace, EtcdOperation, KeyPrefix, SharedEtcd, Update, follow};
+use super::{Documents, SharedDocument};
+use crate::source::etcd::{
+    EtcdOperation, Expected, FollowerCommands, KeyPrefix, KeySpace, SharedEtcd, Update, follow,
+};
 use crate::source::store::StoredRecord;
 
 /// See the module.
@@ -52,8 +55,8 @@ impl ClusterMedium {
         self.is_read.load(Ordering::Acquire)
     }
 
-    /// Writes or removes a key that was changed last at revision `before`; 0: that is not there. Gives the revision of the
-    /// write; none if the key was not as expected.
+    /// Writes or removes a key that was changed last at revision `before`; 0: that is not there. Gives the
+    /// revision of the write; none if the key was not as expected.
     pub(super) async fn put(
         &self,
         path: &str,
@@ -82,7 +85,12 @@ impl ClusterMedium {
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Takes over what the follower tells; false when the documents are gone.
-fn take(documents: &Weak<Documents>, is_read: &AtomicBool, follower: &FollowerCommands, update: Update) -> bool {
+fn take(
+    documents: &Weak<Documents>,
+    is_read: &AtomicBool,
+    follower: &FollowerCommands,
+    update: Update,
+) -> bool {
     let Some(documents) = documents.upgrade() else { return false };
     match update {
         Update::All { revision, entries, .. } => {
@@ -105,7 +113,8 @@ fn take(documents: &Weak<Documents>, is_read: &AtomicBool, follower: &FollowerCo
                 }
             }
         }
-        // etcd was restored from a backup: its state counts, because accounts and challenges of a lost time are lost too.
+        // etcd was restored from a backup: its state counts, because accounts and challenges of a lost time
+        // are lost too.
         Update::Behind { .. } => {
             documents.known.write().clear();
             follower.drop_floor();

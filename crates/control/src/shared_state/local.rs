@@ -1,5 +1,5 @@
-//! Texts in a folder, one file each, for an instance that is alone. Files hold private keys, so that only their owner may
-//! read them.
+//! Texts in a folder, one file each, for an instance that is alone. Files hold private keys, so that only
+//! their owner may read them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -21,7 +21,8 @@ impl FolderMedium {
         FolderMedium { path, revision: AtomicU64::new(1) }
     }
 
-    /// The texts that are kept; none if there is no folder. A file that cannot be read is skipped and reported.
+    /// The texts that are kept; none if there is no folder. A file that cannot be read is skipped and
+    /// reported.
     pub(super) fn load(&self) -> io::Result<BTreeMap<String, SharedDocument>> {
         let mut documents = BTreeMap::new();
         for collection in KEPT {
@@ -82,8 +83,8 @@ impl FolderMedium {
     }
 }
 
-/// Collections that outlive the process: accounts, records of certificates, and with a resource file the certificates
-/// themselves.
+/// Collections that outlive the process: accounts, records of certificates, and with a resource file the
+/// certificates themselves.
 const KEPT: [&str; 3] = ["accounts", "certificates", "objects"];
 const SUFFIX: &str = ".json";
 /// An object with a long chain has some ten KiB.

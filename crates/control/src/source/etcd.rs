@@ -1,5 +1,6 @@
-//! etcd as the source of a cluster (contract 2.2): the client, the follower that reads everything once and then
-//! watches, and the operations of a write. It does not know the meaning of the objects; the reconciling thread does.
+//! etcd as the source of a cluster (contract 2.2): the client, the follower that reads everything once and
+//! then watches, and the operations of a write. It does not know the meaning of the objects; the reconciling
+//! thread does.
 
 mod client;
 mod follow;
@@ -30,7 +31,7 @@ pub use source::{EtcdSource, EtcdSourceError};
 pub use space::{KeySpace, Stray};
 pub use status::{EtcdState, EtcdStatus};
 pub use watch::EtcdKeyChange;
-pub use write::{Expected, EtcdWriteError, EtcdOperation, EtcdWriteOutcome, KeyPrefix};
+pub use write::{EtcdOperation, EtcdWriteError, EtcdWriteOutcome, Expected, KeyPrefix};
 pub(crate) use write::{MAX_OPERATIONS, MAX_TRANSACTION_BYTES};
 
 /// One object of etcd: its path, and its value with the revisions that created and changed it.

@@ -1,5 +1,5 @@
-//! The declarative file: YAML or JSON with the names of collections at the top, read again when it changes. It finds
-//! the objects, their keys and their lines, and does not know their meaning.
+//! The declarative file: YAML or JSON with the names of collections at the top, read again when it changes.
+//! It finds the objects, their keys and their lines, and does not know their meaning.
 
 pub(crate) mod compose;
 mod document;
@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use model::{PluginCatalog, SnapshotChange, FaultPolicy, Snapshot};
+use model::{FaultPolicy, PluginCatalog, Snapshot, SnapshotChange};
 use outbound::regular_file;
 
 pub use compose::set as compose;
@@ -78,8 +78,8 @@ impl FileSource {
         &self.path
     }
 
-    /// Whether the file has changed since it was last read (or was never read). A missing file has not changed, so that
-    /// the last good configuration stays.
+    /// Whether the file has changed since it was last read (or was never read). A missing file has not
+    /// changed, so that the last good configuration stays.
     pub fn changed(&self) -> bool {
         state(&self.path).is_ok_and(|state| self.seen != Some(state))
     }
@@ -101,8 +101,8 @@ impl FileSource {
         Ok(document)
     }
 
-    /// The reason why a text after a good one may be incomplete. An editor that writes in place can be caught in the
-    /// middle, and half a file would remove the objects of the other half.
+    /// The reason why a text after a good one may be incomplete. An editor that writes in place can be caught
+    /// in the middle, and half a file would remove the objects of the other half.
     fn half_written(&self, text: &str, ending: TextEnding) -> Option<String> {
         match (self.ending?, ending) {
             (TextEnding::Closed, TextEnding::Open) => Some(format!(
@@ -132,14 +132,15 @@ pub struct FileCheck {
     pub warnings: Vec<FileFault>,
 }
 
-/// Every fault and warning of the file at `path`, in the order of lines, as a gateway with these plugins would find
-/// them. It changes neither the running configuration nor the disk.
+/// Every fault and warning of the file at `path`, in the order of lines, as a gateway with these plugins
+/// would find them. It changes neither the running configuration nor the disk.
 pub fn check(path: &Path, catalog: &PluginCatalog) -> FileCheck {
     let document = match read(path) {
         Ok(document) => document,
         Err(faults) => return FileCheck { faults, warnings: Vec::new() },
     };
-    let changes: Vec<SnapshotChange> = document.objects.iter().map(|object| object.change(FIRST_REVISION)).collect();
+    let changes: Vec<SnapshotChange> =
+        document.objects.iter().map(|object| object.change(FIRST_REVISION)).collect();
     let applied = Snapshot::default().apply(catalog, &changes, FIRST_REVISION, FaultPolicy::Lenient);
     let mut faults = document.faults.clone();
     faults.extend(applied.faults.iter().filter_map(|fault| document.place(fault)));
@@ -184,8 +185,8 @@ pub fn read(path: &Path) -> Result<ConfigDocument, Vec<FileFault>> {
     parse(path, &text(path, regular_file::open_regular(path))?)
 }
 
-/// Reads the file at `path` as a complete set: every fault of its shape counts, and an empty file is a fault. A command
-/// reads it once, so it may be a pipe: `weir apply <(make-routes)`.
+/// Reads the file at `path` as a complete set: every fault of its shape counts, and an empty file is a fault.
+/// A command reads it once, so it may be a pipe: `weir apply <(make-routes)`.
 ///
 /// # Errors
 /// Every fault.

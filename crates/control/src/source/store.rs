@@ -1,8 +1,8 @@
-//! The embedded store: the text of every object under its key, a revision that only grows, durable before it is
-//! acknowledged. It knows neither the meaning of the texts nor the permissions of writers.
+//! The embedded store: the text of every object under its key, a revision that only grows, durable before it
+//! is acknowledged. It knows neither the meaning of the texts nor the permissions of writers.
 //!
-//! Many writes share one [`Transaction`] and so one fsync (group commit): the caller opens one, adds every waiting
-//! write and answers all of them after [`Transaction::commit`].
+//! Many writes share one [`Transaction`] and so one fsync (group commit): the caller opens one, adds every
+//! waiting write and answers all of them after [`Transaction::commit`].
 
 mod check;
 mod failures;
@@ -30,13 +30,13 @@ use versions::RevisionLog;
 
 pub(crate) use failures::write_metrics;
 pub use guard::panic_is_expected;
-pub use instance::{RunningInstance, InstanceListener};
+pub use instance::{InstanceListener, RunningInstance};
 pub(crate) use lock::make_directory;
 pub use lock::{DirectoryLock, LockError};
-pub use record::{StoredRecord, RecordError};
+pub use record::{RecordError, StoredRecord};
 pub use set_statement::SetStatement;
 pub use transaction::{Expect, Transaction};
-pub use versions::{RecordChange, RevisionLabel, RevisionInfo, VersionSource};
+pub use versions::{RecordChange, RevisionInfo, RevisionLabel, VersionSource};
 
 /// The store of one data directory, open in one process and used by one thread.
 #[derive(Debug)]
@@ -91,7 +91,8 @@ impl ConfigStore {
     /// Opens the store in `directory`; creates both if they do not exist.
     ///
     /// # Errors
-    /// The directory is in use, or the file is foreign, damaged or of a newer format. An existing file is never reset.
+    /// The directory is in use, or the file is foreign, damaged or of a newer format. An existing file is
+    /// never reset.
     pub fn open(directory: &Path) -> Result<ConfigStore, StoreError> {
         ConfigStore::open_locked(DirectoryLock::take(directory)?)
     }
@@ -99,7 +100,8 @@ impl ConfigStore {
     /// As [`ConfigStore::open`], in a directory that is already locked.
     ///
     /// # Errors
-    /// The file is foreign, damaged, of a newer format, or open in another process. An existing file is never reset.
+    /// The file is foreign, damaged, of a newer format, or open in another process. An existing file is never
+    /// reset.
     pub fn open_locked(lock: DirectoryLock) -> Result<ConfigStore, StoreError> {
         ConfigStore::open_file(lock, STORE_FILE)
     }
@@ -130,8 +132,8 @@ impl ConfigStore {
         })
     }
 
-    /// Keeps a copy of a store of an older format beside it, because the next write raises the format; does nothing to a
-    /// store of the present format. To be called before the first write.
+    /// Keeps a copy of a store of an older format beside it, because the next write raises the format; does
+    /// nothing to a store of the present format. To be called before the first write.
     ///
     /// # Errors
     /// The copy cannot be written, or the store cannot be opened again; nothing was changed.
@@ -186,8 +188,8 @@ impl ConfigStore {
         &self.path
     }
 
-    /// Every object, in the order of keys. Must be called once after opening, because the store learns here which
-    /// objects expire.
+    /// Every object, in the order of keys. Must be called once after opening, because the store learns here
+    /// which objects expire.
     ///
     /// # Errors
     /// The file cannot be read, or holds a record that cannot be decoded.
@@ -240,8 +242,8 @@ impl ConfigStore {
         })
     }
 
-    /// Reads committed data. All reading calls of the library go through this function, because they may panic over a
-    /// damaged file.
+    /// Reads committed data. All reading calls of the library go through this function, because they may
+    /// panic over a damaged file.
     fn read<T>(
         &self,
         reading: impl FnOnce(&ReadTransaction) -> Result<T, StoreError>,
@@ -281,7 +283,8 @@ impl ConfigStore {
         })
     }
 
-    /// The bytes that [`Transaction::keep`] stored beside the objects under that name; none where there are none.
+    /// The bytes that [`Transaction::keep`] stored beside the objects under that name; none where there are
+    /// none.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -302,8 +305,8 @@ impl ConfigStore {
     /// Starts a transaction. Dropping it without a commit undoes its writes.
     ///
     /// # Errors
-    /// The file cannot be used. After an I/O fault (a full disk) the file is opened again, so that writes succeed once
-    /// the cause is gone.
+    /// The file cannot be used. After an I/O fault (a full disk) the file is opened again, so that writes
+    /// succeed once the cause is gone.
     pub fn begin(&mut self) -> Result<Transaction<'_>, StoreError> {
         self.reopen()?;
         let database = self.database.as_ref().expect("opened in the line above");
@@ -336,8 +339,8 @@ struct StoreMeta {
     log: RevisionLog,
 }
 
-/// Creates the file under another name and renames it, so that a crash in between leaves no incomplete store, and an
-/// empty file under the store's name is always foreign.
+/// Creates the file under another name and renames it, so that a crash in between leaves no incomplete store,
+/// and an empty file under the store's name is always foreign.
 fn create(directory: &Path, path: &Path) -> Result<(), StoreError> {
     let unfinished = path.with_extension(UNFINISHED_EXTENSION);
     let made = || -> Result<(), StoreError> {
@@ -403,8 +406,14 @@ fn read_meta(path: &Path, database: &Database) -> Result<StoreMeta, StoreError> 
         return Err(StoreError::Newer { path: path.to_owned(), found: format });
     }
     let revision = number(REVISION)?;
-    let log = RevisionLog::read(&read, number(LOGGED).ok(), revision).map_err(|fault| unusable(fault.to_string()))?;
-    Ok(StoreMeta { format, revision, cluster_id: String::from_utf8_lossy(&bytes(CLUSTER)?).into_owned(), log })
+    let log = RevisionLog::read(&read, number(LOGGED).ok(), revision)
+        .map_err(|fault| unusable(fault.to_string()))?;
+    Ok(StoreMeta {
+        format,
+        revision,
+        cluster_id: String::from_utf8_lossy(&bytes(CLUSTER)?).into_owned(),
+        log,
+    })
 }
 
 fn put_number(write: &WriteTransaction, name: &str, value: u64) -> Result<(), StoreError> {
@@ -421,9 +430,9 @@ fn failed(fault: impl ToString) -> StoreError {
     StoreError::Failed(fault.to_string())
 }
 
-/// Memory for pages of the store. The library's default is a gigabyte: it would hold all objects a second time, and
-/// every kept revision. Requests use the compiled configuration, so that the store is read only at the start and around
-/// writes.
+/// Memory for pages of the store. The library's default is a gigabyte: it would hold all objects a second
+/// time, and every kept revision. Requests use the compiled configuration, so that the store is read only at
+/// the start and around writes.
 const CACHE_BYTES: usize = 8 << 20;
 /// Name of the store in the data directory.
 const STORE_FILE: &str = "store.redb";

@@ -26,7 +26,7 @@ use crate::secret::Secrets;
 use crate::serve::tls::TlsFiles;
 use crate::source::etcd::{EtcdConfig, EtcdSource};
 use crate::source::file::FileSource;
-use crate::source::store::{DirectoryLock, ConfigStore, StoreError};
+use crate::source::store::{ConfigStore, DirectoryLock, StoreError};
 
 /// The parts that the control side needs to start.
 pub struct ControlConfig {
@@ -48,7 +48,8 @@ pub struct ControlConfig {
     pub sealer: Sealer,
     /// The values of references to secrets; the compiler behind the publisher has them too.
     pub secrets: Arc<Secrets>,
-    /// Whether the instance is ready although faults keep routes or global rules out of force since its start.
+    /// Whether the instance is ready although faults keep routes or global rules out of force since its
+    /// start.
     pub ready_with_faults: bool,
     /// Certificates to order by ACME; none orders none.
     pub acme: Option<AcmeConfig>,
@@ -58,7 +59,8 @@ pub struct ControlConfig {
     pub ocsp: Arc<Ocsp>,
     /// The data plane's keys of session tickets, which a cluster shares; none where there are no tickets.
     pub ticket_keys: Option<Arc<dyn SharedTicketKeys>>,
-    /// The registries that name nodes of upstreams, if any are configured; the compiler behind the publisher has them too.
+    /// The registries that name nodes of upstreams, if any are configured; the compiler behind the publisher
+    /// has them too.
     pub discovery: Option<Arc<ServiceDiscovery>>,
     /// The registrations of this instance in registries, if there are any.
     pub registration: Option<Arc<Registration>>,

@@ -1,5 +1,5 @@
-//! The facts of an object that lists show, read from its text. Reading is lenient, because faulty objects are listed too: a
-//! field of a wrong type is as one that is missing.
+//! The facts of an object that lists show, read from its text. Reading is lenient, because faulty objects are
+//! listed too: a field of a wrong type is as one that is missing.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

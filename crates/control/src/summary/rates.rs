@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::report::{Breakdown, TrafficRate, Traffic};
+use model::report::{Breakdown, Traffic, TrafficRate};
 use model::{ObjectKey, ObjectKind};
 use serde_json::{Value, json};
 
@@ -28,7 +28,8 @@ pub(crate) struct Rates {
     by_id: Option<HashMap<Arc<str>, Figures>>,
 }
 
-/// The traffic of endpoints. One that several upstreams have is told apart, because each is shown with its own part.
+/// The traffic of endpoints. One that several upstreams have is told apart, because each is shown with its
+/// own part.
 #[derive(Debug, Default)]
 pub(crate) struct EndpointRates {
     /// By upstream and address; none: nothing is measured.
@@ -61,8 +62,8 @@ impl EndpointRates {
         EndpointRates { by_upstream: Some(by_upstream) }
     }
 
-    /// The traffic of the endpoint at `address` of an upstream, such as `/upstreams/1`: zero where none was seen, none where
-    /// nothing is measured.
+    /// The traffic of the endpoint at `address` of an upstream, such as `/upstreams/1`: zero where none was
+    /// seen, none where nothing is measured.
     pub(crate) fn get(&self, upstream: &str, address: &str) -> Option<EndpointTraffic> {
         let of_upstream = self.by_upstream.as_ref()?.get(upstream);
         Some(of_upstream.and_then(|endpoints| endpoints.get(address)).copied().unwrap_or_default())

@@ -1,4 +1,5 @@
-//! One reader of the tap: which requests it gets, how many a second, and the counts that it is told once a second.
+//! One reader of the tap: which requests it gets, how many a second, and the counts that it is told once a
+//! second.
 
 use std::time::{Duration, Instant};
 
@@ -26,8 +27,8 @@ pub(super) struct TapReader {
     counts: TapReaderCounts,
 }
 
-/// Counts since the last ones that were sent. `seen` is `dropped` and those that the filter was asked about; of these
-/// `matched` passed, and of these `sent` were sent.
+/// Counts since the last ones that were sent. `seen` is `dropped` and those that the filter was asked about;
+/// of these `matched` passed, and of these `sent` were sent.
 #[derive(Clone, Copy, Default)]
 struct TapReaderCounts {
     seen: u64,
@@ -147,7 +148,9 @@ mod tests {
 
     #[test]
     fn sampled_says_one_of_how_many() {
-        let sampled = |matched, sent| TapReaderCounts { matched, sent, ..TapReaderCounts::default() }.json()["sampled"].clone();
+        let sampled = |matched, sent| {
+            TapReaderCounts { matched, sent, ..TapReaderCounts::default() }.json()["sampled"].clone()
+        };
         assert_eq!([sampled(0, 0), sampled(5, 5), sampled(600, 50), sampled(7, 0)], [1, 1, 12, 7]);
     }
 }

@@ -1,6 +1,6 @@
 //! Readers of a scripted gateway.
 
-use model::report::{TimelineSpan, SpanGroup, TapCounts};
+use model::report::{SpanGroup, TapCounts, TimelineSpan};
 use model::search::TRAFFIC_FIELDS;
 
 use super::*;

@@ -1,14 +1,16 @@
-//! The shared keys at one time, and the decision when a new one is due. It does no I/O but asks for random bytes.
+//! The shared keys at one time, and the decision when a new one is due. It does no I/O but asks for random
+//! bytes.
 
 use data_encoding::BASE64;
 use jsonx::Bounds;
 use model::tickets::{KEY_LIFETIME_S, TicketKey};
 use serde::{Deserialize, Serialize};
 
-/// Time from the write of a key to its first ticket, in seconds. Instances see a write within a second; five minutes bridge a
-/// short loss of etcd, and clocks that differ.
+/// Time from the write of a key to its first ticket, in seconds. Instances see a write within a second; five
+/// minutes bridge a short loss of etcd, and clocks that differ.
 const LEAD_S: u64 = 300;
-/// Limit of the keys in a text: one that makes tickets, one that only reads, one that is about to begin, and one more.
+/// Limit of the keys in a text: one that makes tickets, one that only reads, one that is about to begin, and
+/// one more.
 const KEYS_MAX: usize = 4;
 
 /// Keys, the newest first.

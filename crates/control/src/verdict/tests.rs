@@ -1,9 +1,10 @@
-//! One bad object never blocks another: every kind, from the store and from a file, and the reported verdicts.
+//! One bad object never blocks another: every kind, from the store and from a file, and the reported
+//! verdicts.
 
 use model::{ConfigFault, ObjectKey, ObjectKind};
 use serde_json::{Value, json};
 
-use crate::source::store::{Expect, ConfigStore};
+use crate::source::store::{ConfigStore, Expect};
 use crate::testing::{Rig, ask, block_on, certificate};
 
 /// The path of an object of each kind in the store, and a good object: `{}` stands for its id.
@@ -25,7 +26,9 @@ fn good(kind: ObjectKind) -> (&'static str, Value) {
         }
         ObjectKind::Service => ("services/{}", json!({ "upstream": upstream })),
         ObjectKind::Consumer => ("consumers/{}", json!({"desc": "d"})),
-        ObjectKind::Credential => ("consumers/good/credentials/{}", json!({"plugins": {"auth": {"key": "k"}}})),
+        ObjectKind::Credential => {
+            ("consumers/good/credentials/{}", json!({"plugins": {"auth": {"key": "k"}}}))
+        }
         ObjectKind::Route => ("routes/{}", json!({"uri": "/a", "upstream": upstream})),
         ObjectKind::StreamRoute => ("stream_routes/{}", json!({"server_port": 9100, "upstream": upstream})),
     }
@@ -111,7 +114,8 @@ fn bad_store_object_blocks_no_other() {
         for kind in ObjectKind::ALL {
             assert_eq!(state(&rig, &named(kind, "good").0), "in_force", "{kind}");
             let bad = verdict(&rig, &named(kind, "bad").0);
-            // A text that is no object does not show the match of a route; an object with one unknown field does.
+            // A text that is no object does not show the match of a route; an object with one unknown field
+            // does.
             let is_match_readable = bad["faults"].to_string().contains("no_such_field");
             let expected = if kind == ObjectKind::Route && !is_match_readable { "unplaced" } else { "out" };
             assert_eq!((&bad["state"], &bad["revision_in_force"]), (&json!(expected), &Value::Null), "{bad}");

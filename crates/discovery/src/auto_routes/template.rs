@@ -189,7 +189,8 @@ impl RouteTemplate {
         hosts.map(Value::to_string).unwrap_or_default()
     }
 
-    /// The routes of a service: its own, and one for each version. An error is the reason why there can be none.
+    /// The routes of a service: its own, and one for each version. An error is the reason why there can be
+    /// none.
     pub(super) fn routes(&self, service: &str) -> Vec<Result<AutoRoute, String>> {
         let path = self.path(service);
         let own = path.and_then(|path| self.route(service, &path, &self.args, &id(self.registry, service)));
@@ -209,7 +210,13 @@ impl RouteTemplate {
     }
 
     /// The route of a service at this path, with the instances that the arguments choose.
-    fn route(&self, service: &str, path: &str, args: &Map<String, Value>, id: &str) -> Result<AutoRoute, String> {
+    fn route(
+        &self,
+        service: &str,
+        path: &str,
+        args: &Map<String, Value>,
+        id: &str,
+    ) -> Result<AutoRoute, String> {
         let uri = format!("{path}/*");
         let mut route = self.route.clone();
         let mut upstream = match route.remove("upstream") {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::{Origin, Reply, wait_until};
 
 use super::*;
-use crate::{ServiceDiscovery, DiscoveryConfig};
+use crate::{DiscoveryConfig, ServiceDiscovery};
 
 fn auto_routes(block: Value) -> Arc<AutoRoutes> {
     let block = json!({"servers": [], FIELD: block});

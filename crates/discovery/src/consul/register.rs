@@ -1,6 +1,6 @@
-//! Registration of this instance in Consul: a service of the agent with a TTL check, which the instance passes again and
-//! again, or with an HTTP check, for which the agent asks the instance. A critical instance is removed after
-//! `deregister_after`.
+//! Registration of this instance in Consul: a service of the agent with a TTL check, which the instance
+//! passes again and again, or with an HTTP check, for which the agent asks the instance. A critical instance
+//! is removed after `deregister_after`.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{Agent, KIND};
 use crate::BuildContext;
 use crate::http::{RegistryRequest, RegistryResponse};
 use crate::parts::encoded;
-use crate::registration::{Calling, RegistrationIdentity, Registrar, RegistrarKind, Renewal};
+use crate::registration::{Calling, Registrar, RegistrarKind, RegistrationIdentity, Renewal};
 
 pub(crate) const REGISTRAR: RegistrarKind =
     RegistrarKind { registry: KIND, connection: &["servers", "token", "timeout", "tls"], properties, build };
@@ -73,7 +73,11 @@ struct ConsulRegistrar {
     own: Own,
 }
 
-fn build(block: &Value, identity: RegistrationIdentity, context: &BuildContext) -> Result<Box<dyn Registrar>, String> {
+fn build(
+    block: &Value,
+    identity: RegistrationIdentity,
+    context: &BuildContext,
+) -> Result<Box<dyn Registrar>, String> {
     let own = Own::deserialize(block).map_err(|error| error.to_string())?;
     Ok(Box::new(ConsulRegistrar { agent: Agent::new(block, context)?, identity, own }))
 }
@@ -167,10 +171,11 @@ impl Registrar for ConsulRegistrar {
     }
 }
 
-/// The outcome of a withdrawal by the answers of all agents. An agent that never had the instance answers 404, which says
-/// nothing where the agent that has it fails.
+/// The outcome of a withdrawal by the answers of all agents. An agent that never had the instance answers
+/// 404, which says nothing where the agent that has it fails.
 fn withdrawn(replies: Vec<Result<RegistryResponse, String>>) -> Result<(), String> {
-    let is_done = |reply: &Result<RegistryResponse, String>| reply.as_ref().is_ok_and(|reply| reply.success().is_ok());
+    let is_done =
+        |reply: &Result<RegistryResponse, String>| reply.as_ref().is_ok_and(|reply| reply.success().is_ok());
     if replies.iter().any(is_done) {
         return Ok(());
     }
@@ -206,7 +211,9 @@ mod tests {
         for (statuses, expected) in cases {
             let reply = |status: &u16| match status {
                 0 => Err("no answer".to_owned()),
-                status => Ok(RegistryResponse { status: *status, headers: http::HeaderMap::new(), body: "".into() }),
+                status => {
+                    Ok(RegistryResponse { status: *status, headers: http::HeaderMap::new(), body: "".into() })
+                }
             };
             assert_eq!(withdrawn(statuses.iter().map(reply).collect()).is_ok(), expected, "{statuses:?}");
         }

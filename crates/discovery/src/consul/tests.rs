@@ -1,5 +1,5 @@
-//! Both registries of Consul against a stand-in that answers blocking queries as Consul does: at once for an index that is not
-//! the present one, otherwise after the next change.
+//! Both registries of Consul against a stand-in that answers blocking queries as Consul does: at once for an
+//! index that is not the present one, otherwise after the next change.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -143,7 +143,12 @@ pub(super) async fn find(
 }
 
 /// The answer for instances that come into force.
-fn taken(found: Instances, kind: DnsRecordKind, before: Option<String>, known: &mut LastDnsRecords) -> DnsLookup {
+fn taken(
+    found: Instances,
+    kind: DnsRecordKind,
+    before: Option<String>,
+    known: &mut LastDnsRecords,
+) -> DnsLookup {
     known.kind = Some(kind);
     match before.or(found.failure) {
         None => DnsLookup::Instances(found.instances, found.ttl),
@@ -193,7 +198,8 @@ async fn ask(
     }
 }
 
-/// Whether the server has answered that there is no such name or record. A refusal or failure of the server is none.
+/// Whether the server has answered that there is no such name or record. A refusal or failure of the server
+/// is none.
 fn is_absent(error: &NetError) -> bool {
     use hickory_resolver::net::DnsError;
     use hickory_resolver::proto::op::ResponseCode;

@@ -1,5 +1,5 @@
-//! The registry against a scripted name server: SRV records with their targets, the time to live, names that do not exist, and
-//! servers that fail.
+//! The registry against a scripted name server: SRV records with their targets, the time to live, names that
+//! do not exist, and servers that fail.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};

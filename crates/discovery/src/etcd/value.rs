@@ -1,5 +1,6 @@
-//! The value of one key of etcd as an instance, in the forms that services write: an object with host and port, an
-//! object with an address (gRPC's naming), a list of URLs (Kratos), or plain `HOST:PORT` (go-zero). It does not ask.
+//! The value of one key of etcd as an instance, in the forms that services write: an object with host and
+//! port, an object with an address (gRPC's naming), a list of URLs (Kratos), or plain `HOST:PORT` (go-zero).
+//! It does not ask.
 
 use model::discovery::ServiceInstance;
 use serde_json::Value;

@@ -1,12 +1,12 @@
-//! Eureka's answers: applications with their instances, in whole (`/apps`) or as a list of changes (`/apps/delta`). It
-//! does not ask, and does not keep them.
+//! Eureka's answers: applications with their instances, in whole (`/apps`) or as a list of changes
+//! (`/apps/delta`). It does not ask, and does not keep them.
 
 use std::collections::HashMap;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::parts::{Direct, Loose, InstanceMetadata, host, metadata, port, read_answer};
+use crate::parts::{Direct, InstanceMetadata, Loose, host, metadata, port, read_answer};
 
 /// The applications of an answer, and the hash code of all instances that the server knows.
 #[derive(Debug)]
@@ -39,7 +39,8 @@ pub(super) struct EurekaInstance {
     /// The application in upper case; Eureka's names do not depend on the case.
     pub(super) application: Box<str>,
     pub(super) id: Box<str>,
-    /// `UP`, `DOWN`, `STARTING`, `OUT_OF_SERVICE` or `UNKNOWN`, after an operator's override; it decides about traffic.
+    /// `UP`, `DOWN`, `STARTING`, `OUT_OF_SERVICE` or `UNKNOWN`, after an operator's override; it decides
+    /// about traffic.
     pub(super) status: Box<str>,
     /// The status without the override, which Eureka's hash code counts.
     pub(super) reported: Box<str>,
@@ -72,7 +73,8 @@ struct Application {
     instance: Loose<EurekaChange>,
 }
 
-/// An entry in its compact form, which is made at once, so that memory for the written form is held for one entry only.
+/// An entry in its compact form, which is made at once, so that memory for the written form is held for one
+/// entry only.
 #[derive(Deserialize)]
 #[serde(try_from = "EurekaEntry")]
 struct EurekaChange((EurekaAction, EurekaInstance));

@@ -1,12 +1,12 @@
-//! The copy of Eureka's registry: brought up to date by whole answers and by changes, checked by Eureka's hash code, and
-//! asked for the instances of one application. It does not ask Eureka.
+//! The copy of Eureka's registry: brought up to date by whole answers and by changes, checked by Eureka's
+//! hash code, and asked for the instances of one application. It does not ask Eureka.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use model::discovery::ServiceInstance;
 use serde_json::Value;
 
-use super::answer::{EurekaAction, Applications, Faulty, EurekaInstance};
+use super::answer::{Applications, EurekaAction, EurekaInstance, Faulty};
 use crate::parts::{Collected, weight};
 
 /// All instances by application and id.
@@ -48,7 +48,8 @@ impl EurekaCatalog {
     /// Applies a list of changes. Gives the applications that it touches.
     ///
     /// # Errors
-    /// The copy differs from the server's after it, or an entry cannot be read: the whole is to be fetched again.
+    /// The copy differs from the server's after it, or an entry cannot be read: the whole is to be fetched
+    /// again.
     pub(super) fn apply(&mut self, changes: Applications) -> Result<HashSet<Box<str>>, String> {
         if let Some((_, reason)) = changes.first_fault() {
             return Err(reason.to_owned());
@@ -100,8 +101,8 @@ impl EurekaCatalog {
         statuses.iter().map(|(status, count)| format!("{status}_{count}_")).collect()
     }
 
-    /// The instances of an application that get traffic; `is_secure` chooses the port with TLS where there is one. With
-    /// a preferred zone only its instances, if it has any that can be used.
+    /// The instances of an application that get traffic; `is_secure` chooses the port with TLS where there is
+    /// one. With a preferred zone only its instances, if it has any that can be used.
     ///
     /// # Errors
     /// All instances that would get traffic are unusable, or cannot be read.
@@ -146,9 +147,13 @@ impl EurekaCatalog {
     }
 }
 
-/// APISIX takes the port with TLS of each instance that has one; here the scheme of the upstream decides, and the other
-/// port is used where an instance has only that one.
-fn instance(registered: &EurekaInstance, is_secure: bool, default_weight: u32) -> Result<ServiceInstance, String> {
+/// APISIX takes the port with TLS of each instance that has one; here the scheme of the upstream decides, and
+/// the other port is used where an instance has only that one.
+fn instance(
+    registered: &EurekaInstance,
+    is_secure: bool,
+    default_weight: u32,
+) -> Result<ServiceInstance, String> {
     let (first, second) = match is_secure {
         true => (&registered.secure_port, &registered.port),
         false => (&registered.port, &registered.secure_port),
@@ -191,8 +196,11 @@ mod tests {
     }
 
     fn three() -> EurekaCatalog {
-        EurekaCatalog::of(answer("", &[entry("1", "UP", "x"), entry("2", "UP", "y"), entry("3", "STARTING", "y")]))
-            .unwrap()
+        EurekaCatalog::of(answer(
+            "",
+            &[entry("1", "UP", "x"), entry("2", "UP", "y"), entry("3", "STARTING", "y")],
+        ))
+        .unwrap()
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Registration of this instance in Eureka: an instance with the status UP and a lease that the instance renews.
+//! Registration of this instance in Eureka: an instance with the status UP and a lease that the instance
+//! renews.
 
 use std::time::Duration;
 
@@ -9,9 +10,9 @@ use serde_json::{Value, json};
 use super::{KIND, MAX_ANSWER_BYTES, path_prefix};
 use crate::BuildContext;
 use crate::blocks::RegistryTimeouts;
-use crate::http::{RegistryRequest, HttpClient, TlsSettings};
+use crate::http::{HttpClient, RegistryRequest, TlsSettings};
 use crate::parts::encoded;
-use crate::registration::{Calling, RegistrationIdentity, Registrar, RegistrarKind, Renewal};
+use crate::registration::{Calling, Registrar, RegistrarKind, RegistrationIdentity, Renewal};
 
 pub(crate) const REGISTRAR: RegistrarKind =
     RegistrarKind { registry: KIND, connection: &["host", "prefix", "timeout", "tls"], properties, build };
@@ -61,7 +62,11 @@ struct EurekaRegistrar {
     lease: u64,
 }
 
-fn build(block: &Value, identity: RegistrationIdentity, context: &BuildContext) -> Result<Box<dyn Registrar>, String> {
+fn build(
+    block: &Value,
+    identity: RegistrationIdentity,
+    context: &BuildContext,
+) -> Result<Box<dyn Registrar>, String> {
     let block = EurekaRegistrarBlock::deserialize(block).map_err(|error| error.to_string())?;
     if block.lease < block.renew_interval * 2 {
         return Err(format!(
@@ -77,8 +82,8 @@ fn build(block: &Value, identity: RegistrationIdentity, context: &BuildContext) 
 }
 
 impl EurekaRegistrar {
-    /// The instance, as Eureka takes it. Eureka keeps an instance that it has if that changed later than the one that is
-    /// registered (`lastDirtyTimestamp`), so that each registration tells the time.
+    /// The instance, as Eureka takes it. Eureka keeps an instance that it has if that changed later than the
+    /// one that is registered (`lastDirtyTimestamp`), so that each registration tells the time.
     fn instance(&self) -> Value {
         let RegistrationIdentity { service, id, address, port, tls_port, metadata } = &self.identity;
         let now = stdx::clock::unix_time();

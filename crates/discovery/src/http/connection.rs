@@ -1,7 +1,7 @@
-//! Connections to one server: opened, kept for the next call for a while, and given up. A call on a kept connection that
-//! fails before its answer begins is sent once more on a new one, because the server may have closed the connection
-//! meanwhile. A kept connection that does not answer in time takes the others with it, because a middlebox that forgets
-//! silent connections forgets all of them.
+//! Connections to one server: opened, kept for the next call for a while, and given up. A call on a kept
+//! connection that fails before its answer begins is sent once more on a new one, because the server may have
+//! closed the connection meanwhile. A kept connection that does not answer in time takes the others with it,
+//! because a middlebox that forgets silent connections forgets all of them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use outbound::tls::Io;
 use parking_lot::Mutex;
 use rustls_pki_types::ServerName;
 
-use super::{RegistryRequest, HttpSettings, RegistryServer};
+use super::{HttpSettings, RegistryRequest, RegistryServer};
 
 pub(super) use hyper::body::Incoming;
 
@@ -36,7 +36,8 @@ struct IdleRegistryConnection {
 }
 
 impl Connections {
-    /// Sends a call on a kept connection or a new one. `waits_on_kept` is true while a kept one has not answered.
+    /// Sends a call on a kept connection or a new one. `waits_on_kept` is true while a kept one has not
+    /// answered.
     pub(super) async fn send(
         &self,
         server: &RegistryServer,
@@ -132,7 +133,8 @@ fn request(server: &RegistryServer, call: &RegistryRequest) -> Result<Request<Fu
 
 /// Idle connections to one server.
 const IDLE_MAX: usize = 64;
-/// Connections that were idle for longer are not used again. Servers and middleboxes close them after a minute or more.
+/// Connections that were idle for longer are not used again. Servers and middleboxes close them after a
+/// minute or more.
 pub(super) const IDLE_LIMIT: Duration = Duration::from_secs(30);
 /// Bytes of an answer's head.
 const HEAD_MAX_BYTES: usize = 64 * 1024;

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::connection::IDLE_LIMIT;
-use super::{RegistryRequest, HttpClient, HttpSettings, TlsSettings};
+use super::{HttpClient, HttpSettings, RegistryRequest, TlsSettings};
 
 fn settings(servers: Vec<String>) -> HttpSettings {
     HttpSettings {

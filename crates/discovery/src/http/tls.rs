@@ -1,5 +1,5 @@
-//! TLS to registries: the certificates that are trusted, and the one that the gateway presents. Files are read at each connection,
-//! so that a renewed certificate is used without a restart.
+//! TLS to registries: the certificates that are trusted, and the one that the gateway presents. Files are
+//! read at each connection, so that a renewed certificate is used without a restart.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The slices of one cluster, by service and name, asked for the instances of one port. It does not ask Kubernetes.
+//! The slices of one cluster, by service and name, asked for the instances of one port. It does not ask
+//! Kubernetes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use model::discovery::ServiceInstance;
 use stdx::address_family::{AddressChoice, AddressFamily};
 
-use super::object::{ObjectName, SlicePage, Port, Slice, AddressState, Subset};
+use super::object::{AddressState, ObjectName, Port, Slice, SlicePage, Subset};
 use crate::parts::shortened;
 
 /// All slices, by service and by the slice's name.
@@ -18,7 +19,8 @@ pub(super) struct KubernetesCatalog {
     owners: HashMap<ObjectName, Box<str>>,
 }
 
-/// `NAMESPACE/NAME:PORT` of a service name, with the cluster's id in front of it where there are several clusters.
+/// `NAMESPACE/NAME:PORT` of a service name, with the cluster's id in front of it where there are several
+/// clusters.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct KubernetesServicePort<'a> {
     pub(super) cluster: Option<&'a str>,
@@ -92,11 +94,12 @@ impl KubernetesCatalog {
         self.services.contains_key(service)
     }
 
-    /// The instances of a service's port: addresses that are ready; if there is none, those that are being stopped and
-    /// still answer. With the reason why addresses were left out.
+    /// The instances of a service's port: addresses that are ready; if there is none, those that are being
+    /// stopped and still answer. With the reason why addresses were left out.
     ///
     /// # Errors
-    /// There is no instance, and addresses or ports cannot be read: such an answer must not empty the service.
+    /// There is no instance, and addresses or ports cannot be read: such an answer must not empty the
+    /// service.
     pub(super) fn instances(
         &self,
         service: &str,
@@ -127,7 +130,10 @@ impl KubernetesCatalog {
 
 /// The instances of one family of addresses where a dual-stack service has both: each pod is then listed once
 /// for each.
-pub(super) fn of_one_family(mut instances: Vec<ServiceInstance>, choice: &AddressChoice) -> Vec<ServiceInstance> {
+pub(super) fn of_one_family(
+    mut instances: Vec<ServiceInstance>,
+    choice: &AddressChoice,
+) -> Vec<ServiceInstance> {
     let address = |instance: &ServiceInstance| instance.host.parse::<IpAddr>().ok();
     if let Some(family) = choice.family_among(instances.iter().filter_map(address)) {
         instances
@@ -136,7 +142,8 @@ pub(super) fn of_one_family(mut instances: Vec<ServiceInstance>, choice: &Addres
     instances
 }
 
-/// Instances by host and port, because two slices have the same address for a moment while Kubernetes moves it.
+/// Instances by host and port, because two slices have the same address for a moment while Kubernetes moves
+/// it.
 #[derive(Default)]
 struct FoundAddresses {
     ready: BTreeMap<(Box<str>, u16), ServiceInstance>,
@@ -209,7 +216,8 @@ mod tests {
         let one = object("web-1", &json!([{"addresses": ["10.0.0.2"]}, {"addresses": ["10.0.0.1"]}]));
         let two = object("web-2", &json!([{"addresses": ["10.0.0.1"]}, {"addresses": ["10.0.0.3"]}]));
         let mut catalog = catalog(&[one, two]);
-        let found = |catalog: &KubernetesCatalog, port| shown(&catalog.instances("shop/web", port, 50).unwrap().0);
+        let found =
+            |catalog: &KubernetesCatalog, port| shown(&catalog.instances("shop/web", port, 50).unwrap().0);
         assert_eq!(found(&catalog, "http"), ["10.0.0.1:80 50", "10.0.0.2:80 50", "10.0.0.3:80 50"]);
         assert_eq!(found(&catalog, "90"), ["10.0.0.1:90 50", "10.0.0.2:90 50", "10.0.0.3:90 50"]);
         assert_eq!(found(&catalog, "dns").len(), 3);

@@ -1,5 +1,5 @@
-//! The block of Kubernetes: one cluster, or a list of clusters, with the fields and defaults of APISIX. Values `${NAME}` are
-//! read from the environment. It does not connect.
+//! The block of Kubernetes: one cluster, or a list of clusters, with the fields and defaults of APISIX.
+//! Values `${NAME}` are read from the environment. It does not connect.
 
 mod schema;
 
@@ -160,7 +160,10 @@ pub(super) fn clusters(
     Ok(clusters)
 }
 
-fn cluster(written: KubernetesBlock, environment: &dyn Fn(&str) -> Option<String>) -> Result<KubernetesCluster, String> {
+fn cluster(
+    written: KubernetesBlock,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<KubernetesCluster, String> {
     let value = |field: &str, text: Option<String>, default: &str| {
         resolved(text.as_deref().unwrap_or(default), environment)
             .map_err(|reason| format!("{field}: {reason}"))
@@ -223,9 +226,13 @@ fn resolved(text: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<
     }
 }
 
-/// The path and query of a list with its selectors. One namespace is asked for by its own path, so that rights on that
-/// namespace suffice.
-fn target(kind: KubernetesKind, selector: &Selector, labels: Option<&str>) -> Result<(String, Namespaces), String> {
+/// The path and query of a list with its selectors. One namespace is asked for by its own path, so that
+/// rights on that namespace suffice.
+fn target(
+    kind: KubernetesKind,
+    selector: &Selector,
+    labels: Option<&str>,
+) -> Result<(String, Namespaces), String> {
     let (api, objects) = match kind {
         KubernetesKind::EndpointSlices => ("/apis/discovery.k8s.io/v1", "endpointslices"),
         KubernetesKind::Endpoints => ("/api/v1", "endpoints"),

@@ -1,4 +1,5 @@
-//! Lines of a watch of Kubernetes: objects that are new, changed or gone, bookmarks and errors. It does not ask.
+//! Lines of a watch of Kubernetes: objects that are new, changed or gone, bookmarks and errors. It does not
+//! ask.
 
 use std::sync::Arc;
 
@@ -41,7 +42,11 @@ pub(super) fn event(line: &[u8], kind: KubernetesKind) -> Result<KubernetesEvent
         let code = raw.object.get("code").and_then(Value::as_u64).unwrap_or_default();
         let message = raw.object.get("message").and_then(Value::as_str).unwrap_or_default();
         let message = format!("the watch ended with code {code}: {}", shortened(message));
-        return Ok(if code == 410 { KubernetesEvent::Expired(message) } else { KubernetesEvent::Failed(message) });
+        return Ok(if code == 410 {
+            KubernetesEvent::Expired(message)
+        } else {
+            KubernetesEvent::Failed(message)
+        });
     }
     let version = raw.object.pointer("/metadata/resourceVersion").and_then(Value::as_str).map(str::to_owned);
     if raw.kind == "BOOKMARK" {
@@ -94,22 +99,33 @@ mod tests {
     #[test]
     fn events_of_a_watch_are_read() {
         let read = |kind: &str, object: Value| {
-            event(json!({"type": kind, "object": object}).to_string().as_bytes(), KubernetesKind::EndpointSlices)
+            event(
+                json!({"type": kind, "object": object}).to_string().as_bytes(),
+                KubernetesKind::EndpointSlices,
+            )
         };
         let is_seven = |version: &Option<String>| version.as_deref() == Some("7");
-        assert!(matches!(read("ADDED", slice_object()), Ok(KubernetesEvent::Put(_, version)) if is_seven(&version)));
+        assert!(
+            matches!(read("ADDED", slice_object()), Ok(KubernetesEvent::Put(_, version)) if is_seven(&version))
+        );
         let is_web = |name: &ObjectName| (&*name.namespace, &*name.name) == ("shop", "web-1");
         let deleted = read("DELETED", slice_object());
-        assert!(matches!(deleted, Ok(KubernetesEvent::Delete(name, version)) if is_web(&name) && is_seven(&version)));
+        assert!(
+            matches!(deleted, Ok(KubernetesEvent::Delete(name, version)) if is_web(&name) && is_seven(&version))
+        );
         let mut unlabelled = slice_object();
         unlabelled["metadata"]["labels"] = json!({});
-        assert!(matches!(read("MODIFIED", unlabelled), Ok(KubernetesEvent::Delete(name, _)) if is_web(&name)));
+        assert!(
+            matches!(read("MODIFIED", unlabelled), Ok(KubernetesEvent::Delete(name, _)) if is_web(&name))
+        );
         let mut unreadable = slice_object();
         unreadable["endpoints"] = json!(7);
         let unreadable = read("MODIFIED", unreadable);
         assert!(matches!(unreadable, Ok(KubernetesEvent::Unreadable(_, version)) if is_seven(&version)));
         let bookmark = json!({"metadata": {"resourceVersion": "12"}});
-        assert!(matches!(read("BOOKMARK", bookmark), Ok(KubernetesEvent::Bookmark(version)) if version == "12"));
+        assert!(
+            matches!(read("BOOKMARK", bookmark), Ok(KubernetesEvent::Bookmark(version)) if version == "12")
+        );
         let gone = json!({"kind": "Status", "code": 410, "message": "too old"});
         assert!(
             matches!(read("ERROR", gone), Ok(KubernetesEvent::Expired(message)) if message.ends_with("410: too old"))
@@ -123,7 +139,8 @@ mod tests {
         for text in ["", "{}", "<html>", "{\"type\":\"ADDED\"}", "{\"object\":{}}"] {
             assert!(event(text.as_bytes(), KubernetesKind::EndpointSlices).is_err(), "{text}");
         }
-        let nameless = event(b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":1}}}", KubernetesKind::Endpoints);
+        let nameless =
+            event(b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":1}}}", KubernetesKind::Endpoints);
         assert!(matches!(nameless, Ok(KubernetesEvent::Unreadable(_, None))));
     }
 }

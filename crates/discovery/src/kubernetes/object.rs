@@ -1,12 +1,12 @@
-//! Objects of Kubernetes: endpoint slices and endpoints, in lists and in a compact form. It does not ask, and keeps
-//! nothing.
+//! Objects of Kubernetes: endpoint slices and endpoints, in lists and in a compact form. It does not ask, and
+//! keeps nothing.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
 
 use crate::element::Element;
-use crate::parts::{Loose, InstanceMetadata, host, read_answer, shortened};
+use crate::parts::{InstanceMetadata, Loose, host, read_answer, shortened};
 
 /// The kind of objects that are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,7 +196,9 @@ pub(super) fn slice(object: KubernetesObject, kind: KubernetesKind) -> Result<Op
     let labels = object.metadata.labels.map(|Element(labels)| labels);
     let service = match kind {
         KubernetesKind::Endpoints => Some(name.as_str()),
-        KubernetesKind::EndpointSlices => labels.as_ref().and_then(|labels| labels.get(SERVICE_LABEL)?.as_str()),
+        KubernetesKind::EndpointSlices => {
+            labels.as_ref().and_then(|labels| labels.get(SERVICE_LABEL)?.as_str())
+        }
     };
     let Some(service) = service.filter(|service| !service.is_empty()) else { return Ok(None) };
     let mut slice = Slice {

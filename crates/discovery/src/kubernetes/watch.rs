@@ -1,5 +1,6 @@
-//! Follows one cluster: all objects page by page, then the changes from that version on. A watch that ends is continued; a
-//! version that the server no longer has makes it list everything again. The last state stays meanwhile.
+//! Follows one cluster: all objects page by page, then the changes from that version on. A watch that ends is
+//! continued; a version that the server no longer has makes it list everything again. The last state stays
+//! meanwhile.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,9 +17,9 @@ use super::config::KubernetesCluster;
 use super::event::{KubernetesEvent, event};
 use super::object;
 use crate::Services;
-use crate::http::{RegistryRequest, HttpClient, ResponseLines, RegistryResponse};
+use crate::http::{HttpClient, RegistryRequest, RegistryResponse, ResponseLines};
 use crate::parts::encoded;
-use crate::publish::{ServiceLookup, RegistryBackoff, publish};
+use crate::publish::{RegistryBackoff, ServiceLookup, publish};
 
 /// The task that follows one cluster.
 pub(super) struct Watcher {
@@ -50,7 +51,15 @@ impl Watcher {
         wanted: Receiver<Arc<Vec<ServiceKey>>>,
         addresses: AddressChoice,
     ) -> Watcher {
-        Watcher { cluster, client, services, wanted, addresses, catalog: KubernetesCatalog::default(), version: None }
+        Watcher {
+            cluster,
+            client,
+            services,
+            wanted,
+            addresses,
+            catalog: KubernetesCatalog::default(),
+            version: None,
+        }
     }
 
     /// Follows the cluster without end.
@@ -217,7 +226,8 @@ impl Watcher {
         }
     }
 
-    /// Passes on the instances of the followed services of this cluster; of those in `touched` where it is given.
+    /// Passes on the instances of the followed services of this cluster; of those in `touched` where it is
+    /// given.
     fn tell(&mut self, touched: Option<&[Option<Box<str>>]>) {
         // Only after all services were told no change of the followed services is left.
         let wanted = match touched {
@@ -233,17 +243,19 @@ impl Watcher {
             }
             let found = match self.catalog.has(name.service) {
                 false => Ok(ServiceLookup::Unknown),
-                true => self
-                    .catalog
-                    .instances(name.service, name.port, self.cluster.weight)
-                    .map(|(all, reason)| ServiceLookup::Instances(of_one_family(all, &self.addresses), reason)),
+                true => self.catalog.instances(name.service, name.port, self.cluster.weight).map(
+                    |(all, reason)| ServiceLookup::Instances(of_one_family(all, &self.addresses), reason),
+                ),
             };
             publish(&self.services, key, found);
         }
     }
 
     /// Followed services of this cluster.
-    fn own<'a>(&self, wanted: &'a [ServiceKey]) -> impl Iterator<Item = (&'a ServiceKey, KubernetesServicePort<'a>)> {
+    fn own<'a>(
+        &self,
+        wanted: &'a [ServiceKey],
+    ) -> impl Iterator<Item = (&'a ServiceKey, KubernetesServicePort<'a>)> {
         let id = self.cluster.id.clone();
         wanted.iter().filter_map(move |key| {
             let name = KubernetesServicePort::of(&key.service, id.is_some()).ok()?;

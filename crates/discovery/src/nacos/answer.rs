@@ -1,5 +1,5 @@
-//! Answers of Nacos: the instances of a service, as its APIs of version 1, 2 and 3 send them, and the answer to a login.
-//! It does not ask.
+//! Answers of Nacos: the instances of a service, as its APIs of version 1, 2 and 3 send them, and the answer
+//! to a login. It does not ask.
 
 use std::fmt;
 use std::time::Duration;
@@ -78,7 +78,10 @@ pub(super) struct NacosRules {
 ///
 /// # Errors
 /// The text is no such answer, Nacos refuses, or no instance is usable.
-pub(super) fn instances(text: &[u8], rules: NacosRules) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
+pub(super) fn instances(
+    text: &[u8],
+    rules: NacosRules,
+) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
     let answer: NacosAnswer =
         read_answer(text).map_err(|error| format!("the answer is no list of instances: {error}"))?;
     if let Some(code) = answer.code.filter(|code| !matches!(code, 0 | 200)) {
@@ -89,7 +92,8 @@ pub(super) fn instances(text: &[u8], rules: NacosRules) -> Result<(Vec<ServiceIn
         (Some(hosts), _) | (None, Some(NacosData(hosts))) => hosts,
         (None, None) => return Err("the answer has neither `hosts` nor `data`".to_owned()),
     };
-    // Weights are fractions there and whole numbers here. One fraction makes hundredths of all weights of the service.
+    // Weights are fractions there and whole numbers here. One fraction makes hundredths of all weights of the
+    // service.
     let scale =
         if entries.iter().flatten().any(|entry| has_fraction(entry.weight.as_ref())) { 100.0 } else { 1.0 };
     let mut collected = Collected::default();
@@ -171,7 +175,8 @@ pub(super) fn token(text: &[u8]) -> Result<NacosToken, String> {
         token_ttl: Option<u64>,
         data: Option<Box<NacosLogin>>,
     }
-    let mut login: NacosLogin = read_message(text).map_err(|_| "the answer to the login is no JSON".to_owned())?;
+    let mut login: NacosLogin =
+        read_message(text).map_err(|_| "the answer to the login is no JSON".to_owned())?;
     if login.access_token.is_none()
         && let Some(data) = login.data.take()
     {

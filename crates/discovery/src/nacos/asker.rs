@@ -1,5 +1,5 @@
-//! Calls of Nacos: the login, the signature, and the list of a service's instances by the API that the server has. It
-//! does not know when to ask.
+//! Calls of Nacos: the login, the signature, and the list of a service's instances by the API that the server
+//! has. It does not know when to ask.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,9 +12,9 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::answer::{self, NacosRules};
-use crate::http::{RegistryRequest, HttpClient, RegistryResponse};
+use crate::http::{HttpClient, RegistryRequest, RegistryResponse};
 use crate::parts::encoded;
-use crate::poll::{PollResult, PollFailure, PollAnswer};
+use crate::poll::{PollAnswer, PollFailure, PollResult};
 use crate::publish::{ServiceLookup, is_grpc};
 
 /// A client of one cluster of Nacos.
@@ -65,8 +65,9 @@ impl NacosClient {
     /// Asks for the instances of a service.
     pub(super) async fn ask(&self, key: &ServiceKey) -> PollResult {
         let group = if key.group.is_empty() { "DEFAULT_GROUP" } else { &key.group };
-        let reply =
-            self.send(NacosService { group, name: &key.service }, &|is_third| self.list(is_third, key)).await?;
+        let reply = self
+            .send(NacosService { group, name: &key.service }, &|is_third| self.list(is_third, key))
+            .await?;
         let body = match (reply.status, answer::is_unknown(&reply.body)) {
             (_, true) => return Ok(PollAnswer::Whole(ServiceLookup::Unknown, None)),
             // Rights belong to a namespace, so that a refusal concerns this service only.
@@ -79,8 +80,9 @@ impl NacosClient {
         Ok(PollAnswer::Whole(ServiceLookup::Instances(instances, reason), None))
     }
 
-    /// Sends the call that `call` makes for the first API (false) or the third (true); once more with another token if
-    /// the server refuses the first one and [`NacosClient::token`] has another one. The target of the call has a query.
+    /// Sends the call that `call` makes for the first API (false) or the third (true); once more with another
+    /// token if the server refuses the first one and [`NacosClient::token`] has another one. The target of
+    /// the call has a query.
     pub(super) async fn send(
         &self,
         service: NacosService<'_>,
@@ -117,7 +119,12 @@ impl NacosClient {
         Ok(other)
     }
 
-    async fn by(&self, mut call: RegistryRequest, service: NacosService<'_>, token: Option<&str>) -> Result<RegistryResponse, PollFailure> {
+    async fn by(
+        &self,
+        mut call: RegistryRequest,
+        service: NacosService<'_>,
+        token: Option<&str>,
+    ) -> Result<RegistryResponse, PollFailure> {
         if let Some(token) = token {
             call.target.push_str(&format!("&accessToken={}", encoded(token)));
         }
@@ -165,9 +172,9 @@ impl NacosClient {
         self.token(None).await.map_err(Into::into)
     }
 
-    /// The token for calls; none where no user is set. `refused` is a token that the server has refused: it is replaced,
-    /// but at most once within [`REFUSAL_INTERVAL`], because a refusal may also mean that the user has no right to the
-    /// service.
+    /// The token for calls; none where no user is set. `refused` is a token that the server has refused: it
+    /// is replaced, but at most once within [`REFUSAL_INTERVAL`], because a refusal may also mean that the
+    /// user has no right to the service.
     async fn token(&self, refused: Option<&str>) -> Result<Option<String>, PollFailure> {
         let Some((user, password)) = &self.user else { return Ok(None) };
         // The lock is held during the login, so that calls at the same time wait for one login.
@@ -192,14 +199,15 @@ impl NacosClient {
             reply = self.login(&targets[1], &form).await?;
         }
         let token = reply.ok().and_then(answer::token);
-        let token =
-            token.map_err(|reason| PollFailure::Registry(format!("the login of `{user}` failed: {reason}")))?;
+        let token = token
+            .map_err(|reason| PollFailure::Registry(format!("the login of `{user}` failed: {reason}")))?;
         session.token = Some((token.text.clone(), Instant::now() + token.lifetime * 9 / 10));
         Ok(Some(token.text))
     }
 
     async fn login(&self, target: &str, form: &str) -> Result<RegistryResponse, PollFailure> {
-        let call = RegistryRequest::with_body(Method::POST, target, "application/x-www-form-urlencoded", form);
+        let call =
+            RegistryRequest::with_body(Method::POST, target, "application/x-www-form-urlencoded", form);
         self.client.call(&call).await.map_err(PollFailure::Registry)
     }
 }

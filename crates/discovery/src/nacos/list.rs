@@ -1,5 +1,5 @@
-//! The list of all services of one namespace and group of Nacos, page by page, where routes are made of them. Version 3 has
-//! it among its calls of administration only, for which the user needs the right.
+//! The list of all services of one namespace and group of Nacos, page by page, where routes are made of them.
+//! Version 3 has it among its calls of administration only, for which the user needs the right.
 
 use std::sync::Arc;
 use std::time::Duration;

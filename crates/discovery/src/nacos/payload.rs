@@ -1,5 +1,5 @@
-//! Messages of Nacos over gRPC: one envelope with the name of a type and JSON inside (field numbers from Nacos's public
-//! `nacos_grpc_service.proto`). It does not know the meaning of the types.
+//! Messages of Nacos over gRPC: one envelope with the name of a type and JSON inside (field numbers from
+//! Nacos's public `nacos_grpc_service.proto`). It does not know the meaning of the types.
 
 use std::collections::HashMap;
 use std::pin::Pin;

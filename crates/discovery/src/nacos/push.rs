@@ -1,6 +1,6 @@
-//! Pushes of Nacos from version 2 on: one connection of gRPC on which followed services are subscribed. A push only
-//! names a service that has changed; its instances are asked for over HTTP, so that there is one reading of answers. If
-//! the connection cannot be had, the interval of the calls remains.
+//! Pushes of Nacos from version 2 on: one connection of gRPC on which followed services are subscribed. A
+//! push only names a service that has changed; its instances are asked for over HTTP, so that there is one
+//! reading of answers. If the connection cannot be had, the interval of the calls remains.
 
 mod connect;
 mod subscription;
@@ -24,7 +24,7 @@ use tonic_prost::ProstCodec;
 use self::connect::NacosConnector;
 use self::subscription::{Subscription, group_of, namespace_of};
 use super::asker::NacosClient;
-use super::payload::{OutgoingPayloads, NacosPayload};
+use super::payload::{NacosPayload, OutgoingPayloads};
 use crate::parts::shortened;
 use crate::publish::RegistryBackoff;
 
@@ -129,8 +129,8 @@ impl NacosPush {
         }
     }
 
-    /// Subscribes to services that are followed, and asks for each of them, because it may have changed before. Gives the
-    /// reason of the first subscription that the server refuses.
+    /// Subscribes to services that are followed, and asks for each of them, because it may have changed
+    /// before. Gives the reason of the first subscription that the server refuses.
     ///
     /// # Errors
     /// The connection cannot be used.
@@ -201,7 +201,8 @@ impl NacosPush {
             let codec = ProstCodec::<NacosPayload, NacosPayload>::default();
             let request = tonic::Request::new(NacosPayload::new(kind, body, token.as_deref()));
             let answer = grpc.unary(request, path, codec).await;
-            let answer = answer.map_err(|status| NacosCallError::Broken(status.message().to_owned()))?.into_inner();
+            let answer =
+                answer.map_err(|status| NacosCallError::Broken(status.message().to_owned()))?.into_inner();
             let (_, answer) = answer.read().map_err(NacosCallError::Broken)?;
             match answer.get("resultCode").and_then(Value::as_i64) {
                 None | Some(200) => Ok(answer),
@@ -243,7 +244,10 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-async fn open(channel: &Channel, answers: mpsc::Receiver<NacosPayload>) -> Result<Streaming<NacosPayload>, String> {
+async fn open(
+    channel: &Channel,
+    answers: mpsc::Receiver<NacosPayload>,
+) -> Result<Streaming<NacosPayload>, String> {
     let mut grpc = Grpc::new(channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES);
     grpc.ready().await.map_err(|error| error.to_string())?;
     let path = PathAndQuery::from_static("/BiRequestStream/requestBiStream");

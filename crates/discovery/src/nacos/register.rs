@@ -1,4 +1,5 @@
-//! Registration of this instance in Nacos: an ephemeral instance with heartbeats, by the API that the server has.
+//! Registration of this instance in Nacos: an ephemeral instance with heartbeats, by the API that the server
+//! has.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::{KIND, answer, asker_of};
 use crate::BuildContext;
 use crate::http::{RegistryRequest, RegistryResponse};
 use crate::parts::encoded;
-use crate::registration::{Calling, RegistrationIdentity, Registrar, RegistrarKind, Renewal};
+use crate::registration::{Calling, Registrar, RegistrarKind, RegistrationIdentity, Renewal};
 
 pub(crate) const REGISTRAR: RegistrarKind = RegistrarKind {
     registry: KIND,
@@ -74,7 +75,11 @@ struct NacosRegistrar {
     own: Own,
 }
 
-fn build(block: &Value, identity: RegistrationIdentity, context: &BuildContext) -> Result<Box<dyn Registrar>, String> {
+fn build(
+    block: &Value,
+    identity: RegistrationIdentity,
+    context: &BuildContext,
+) -> Result<Box<dyn Registrar>, String> {
     let own = Own::deserialize(block).map_err(|error| error.to_string())?;
     Ok(Box::new(NacosRegistrar { asker: asker_of(block, context)?, identity, own }))
 }
@@ -94,14 +99,20 @@ impl NacosRegistrar {
         all.map(|(name, value)| format!("{name}={}", encoded(&value))).join("&")
     }
 
-    async fn send(&self, call: impl Fn(bool) -> RegistryRequest + Send + Sync) -> Result<RegistryResponse, String> {
+    async fn send(
+        &self,
+        call: impl Fn(bool) -> RegistryRequest + Send + Sync,
+    ) -> Result<RegistryResponse, String> {
         let service = NacosService { group: &self.own.group_name, name: &self.identity.service };
         self.asker.send(service, &call).await.map_err(Into::into)
     }
 
     fn instance(&self, method: &Method, is_third: bool, more: &str) -> RegistryRequest {
         let path = self.asker.path(is_third, "ns/instance");
-        RegistryRequest { method: method.clone(), ..RegistryRequest::get(format!("{path}?{}{more}", self.parameters())) }
+        RegistryRequest {
+            method: method.clone(),
+            ..RegistryRequest::get(format!("{path}?{}{more}", self.parameters()))
+        }
     }
 }
 
@@ -132,7 +143,10 @@ impl Registrar for NacosRegistrar {
                 true => self.instance(&Method::POST, true, "&heartBeat=true"),
                 false => {
                     let path = self.asker.path(false, "ns/instance/beat");
-                    RegistryRequest { method: Method::PUT, ..RegistryRequest::get(format!("{path}?{}", self.parameters())) }
+                    RegistryRequest {
+                        method: Method::PUT,
+                        ..RegistryRequest::get(format!("{path}?{}", self.parameters()))
+                    }
                 }
             };
             answer::renewal(&self.send(call).await?)

@@ -1,11 +1,11 @@
-//! One round of calls: the due services, a bounded number at the same time, and the decision whether calls without an
-//! answer concern single services or the registry.
+//! One round of calls: the due services, a bounded number at the same time, and the decision whether calls
+//! without an answer concern single services or the registry.
 
 use model::discovery::ServiceKey;
 use tokio::task::JoinSet;
 
 use super::schedule::PollSchedule;
-use super::{PollResult, PollFailure, PollAnswer, PollQuery};
+use super::{PollAnswer, PollFailure, PollQuery, PollResult};
 use crate::Services;
 use crate::publish::publish;
 
@@ -31,9 +31,9 @@ impl Unanswered {
     }
 }
 
-/// Asks for these services. Calls in flight are finished in any case. If the registry has not answered, a service that it has
-/// answered for before is asked for as well, so that one faulty service that is due alone does not count as a failure of
-/// the registry.
+/// Asks for these services. Calls in flight are finished in any case. If the registry has not answered, a
+/// service that it has answered for before is asked for as well, so that one faulty service that is due alone
+/// does not count as a failure of the registry.
 ///
 /// # Errors
 /// The registry does not answer, so that the other services were not asked for.
@@ -112,6 +112,6 @@ where
 
 /// Calls at the same time, each over its own connection.
 const MAX_AT_ONCE: usize = 8;
-/// Calls in a row without an answer after which no further call begins until the registry has answered again, although it
-/// has answered before in the same round.
+/// Calls in a row without an answer after which no further call begins until the registry has answered again,
+/// although it has answered before in the same round.
 const MAX_IN_A_ROW: usize = 32;

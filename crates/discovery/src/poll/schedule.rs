@@ -20,8 +20,8 @@ struct Scheduled {
     due_at: Option<Instant>,
     /// The revision of the answer that is in force.
     revision: Option<String>,
-    /// The registry did not answer the last call for it. Such services are asked for after the others, so that the
-    /// others show whether the registry can be used.
+    /// The registry did not answer the last call for it. Such services are asked for after the others, so
+    /// that the others show whether the registry can be used.
     is_suspect: bool,
 }
 
@@ -42,8 +42,8 @@ impl PollSchedule {
         }
     }
 
-    /// The calls that are due. A service without an outcome is due at once and without a revision: it is new, or was
-    /// followed again, so that an earlier answer is no longer in force.
+    /// The calls that are due. A service without an outcome is due at once and without a revision: it is new,
+    /// or was followed again, so that an earlier answer is no longer in force.
     pub(super) fn due(
         &self,
         wanted: Vec<ServiceKey>,

@@ -1,4 +1,5 @@
-//! Tests of the calls in turn: by the registry Nacos with a scripted server, and by calls that the test answers.
+//! Tests of the calls in turn: by the registry Nacos with a scripted server, and by calls that the test
+//! answers.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The blocks of `registration`: their schemas, the identity of the instance that they give, and the fields of the
-//! connection that the `discovery` block of the same name stands in for. It asks no registry.
+//! The blocks of `registration`: their schemas, the identity of the instance that they give, and the fields
+//! of the connection that the `discovery` block of the same name stands in for. It asks no registry.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -33,8 +33,8 @@ impl RegistrationIdentity {
         self.port.or(self.tls_port).unwrap_or_default()
     }
 
-    /// The metadata for registries that have one port for each instance: with the entry `secure` if that port has TLS,
-    /// otherwise with `tls_port` where there is one.
+    /// The metadata for registries that have one port for each instance: with the entry `secure` if that port
+    /// has TLS, otherwise with `tls_port` where there is one.
     pub(crate) fn described(&self) -> BTreeMap<String, String> {
         let mut metadata = self.metadata.clone();
         match (self.port, self.tls_port) {
@@ -102,8 +102,8 @@ pub fn check(blocks: &Map<String, Value>) -> Vec<BlockFault> {
     blocks.iter().flat_map(faults).collect()
 }
 
-/// The faults of blocks that obey their schemas, together with the other settings: an address that clients cannot
-/// connect to, no server to ask.
+/// The faults of blocks that obey their schemas, together with the other settings: an address that clients
+/// cannot connect to, no server to ask.
 #[must_use]
 pub fn faults_together(
     blocks: &Map<String, Value>,

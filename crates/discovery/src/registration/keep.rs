@@ -1,5 +1,5 @@
-//! Keeps the instance registered: registers it once it is ready, renews the registration, registers it again after a
-//! loss, and takes it out when it is to leave. It does not know the registries.
+//! Keeps the instance registered: registers it once it is ready, renews the registration, registers it again
+//! after a loss, and takes it out when it is to leave. It does not know the registries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,8 +71,8 @@ async fn keep(
 ) {
     let mut reached = Reached::Nothing;
     while !is_ready() && wait(READY_POLL, &mut phase).await {}
-    // Calls are not broken off when the phase changes, because a registration that is still on its way could reach the
-    // registry after the withdrawal.
+    // Calls are not broken off when the phase changes, because a registration that is still on its way could
+    // reach the registry after the withdrawal.
     let mut pause = RegistryBackoff::default();
     while *phase.borrow_and_update() == RegistrationPhase::Registered {
         let renewal = match reached {

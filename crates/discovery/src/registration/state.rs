@@ -48,8 +48,14 @@ impl RegistrationStage {
 
 impl States {
     pub(super) fn add(&self, registry: &'static str, identity: Value) {
-        let state =
-            RegistrationState { identity, stage: RegistrationStage::Waiting, last_good: None, failures: 0, losses: 0, failure: None };
+        let state = RegistrationState {
+            identity,
+            stage: RegistrationStage::Waiting,
+            last_good: None,
+            failures: 0,
+            losses: 0,
+            failure: None,
+        };
         self.all.lock().insert(registry, state);
     }
 
@@ -102,7 +108,8 @@ impl States {
         });
     }
 
-    /// Waits until every instance is taken out, at most for `limit` or until `abandon`. True if no attempt has failed.
+    /// Waits until every instance is taken out, at most for `limit` or until `abandon`. True if no attempt
+    /// has failed.
     pub(super) fn wait_until_withdrawn(&self, limit: Duration, abandon: &dyn Fn() -> bool) -> bool {
         let deadline = Instant::now() + limit;
         let mut all = self.all.lock();

@@ -1,5 +1,5 @@
-//! Answers of the service-center of ServiceComb: the instances of a microservice, refusals, and the answer to a login. It
-//! does not ask.
+//! Answers of the service-center of ServiceComb: the instances of a microservice, refusals, and the answer to
+//! a login. It does not ask.
 
 use std::collections::HashMap;
 
@@ -38,7 +38,10 @@ pub(super) struct ServiceCombRules {
 ///
 /// # Errors
 /// The text is no such answer, or no instance is usable.
-pub(super) fn instances(text: &[u8], rules: ServiceCombRules) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
+pub(super) fn instances(
+    text: &[u8],
+    rules: ServiceCombRules,
+) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
     // An array would be read as an object without fields, which is the answer for an empty service.
     if !text.trim_ascii_start().starts_with(b"{") {
         return Err("the answer is no JSON object".to_owned());
@@ -59,8 +62,8 @@ pub(super) fn instances(text: &[u8], rules: ServiceCombRules) -> Result<(Vec<Ser
     collected.finish()
 }
 
-/// Whether an answer without instances is the one for an empty service: `{}` or null `instances`. An object with other
-/// fields only comes from another kind of server.
+/// Whether an answer without instances is the one for an empty service: `{}` or null `instances`. An object
+/// with other fields only comes from another kind of server.
 fn is_empty(text: &[u8]) -> bool {
     let fields: Result<HashMap<String, IgnoredAny>, _> = read_message(text);
     fields.is_ok_and(|fields| fields.is_empty() || fields.contains_key("instances"))
@@ -89,8 +92,9 @@ fn instance(entry: ServiceCombEntry, rules: ServiceCombRules) -> Result<Option<S
     }))
 }
 
-/// Host and port of the REST endpoint, that is `rest://`, `http://` or `https://`; `rest://HOST:PORT?sslEnabled=true` has
-/// TLS. An instance that has only endpoints with TLS, or only ones without, is used through those.
+/// Host and port of the REST endpoint, that is `rest://`, `http://` or `https://`;
+/// `rest://HOST:PORT?sslEnabled=true` has TLS. An instance that has only endpoints with TLS, or only ones
+/// without, is used through those.
 fn endpoint(endpoints: &[String], is_secure: bool) -> Result<(String, u16), String> {
     let has_tls = |url: &str| url.starts_with("https://") || url.contains("sslEnabled=true");
     let rest =
@@ -135,7 +139,8 @@ pub(super) fn token(text: &[u8]) -> Result<String, String> {
     struct ServiceCombLogin {
         token: String,
     }
-    let login: ServiceCombLogin = read_message(text).map_err(|_| "the answer to the login has no token".to_owned())?;
+    let login: ServiceCombLogin =
+        read_message(text).map_err(|_| "the answer to the login has no token".to_owned())?;
     match login.token.is_empty() || login.token.len() > MAX_TOKEN_BYTES {
         true => Err("the answer to the login has no token".to_owned()),
         false => Ok(login.token),

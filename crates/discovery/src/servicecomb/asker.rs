@@ -1,5 +1,5 @@
-//! Calls of the service-center: the login, and the instances of a microservice with the revision of the answer that is in
-//! force. It does not know when to ask.
+//! Calls of the service-center: the login, and the instances of a microservice with the revision of the
+//! answer that is in force. It does not know when to ask.
 
 use http::{HeaderName, Method, header};
 use model::discovery::ServiceKey;
@@ -7,9 +7,9 @@ use serde_json::json;
 use tokio::sync::Mutex;
 
 use super::answer::{self, ServiceCombRules};
-use crate::http::{RegistryRequest, HttpClient, RegistryResponse};
+use crate::http::{HttpClient, RegistryRequest, RegistryResponse};
 use crate::parts::encoded;
-use crate::poll::{PollResult, PollFailure, PollAnswer, PollQuery};
+use crate::poll::{PollAnswer, PollFailure, PollQuery, PollResult};
 use crate::publish::{ServiceLookup, is_secure};
 
 /// The place of services that name none.
@@ -126,9 +126,10 @@ impl ServiceCombClient {
         let reply =
             self.client.call(&call.with(DOMAIN, &self.place.domain)).await.map_err(PollFailure::Registry)?;
         let token = reply.ok().and_then(answer::token);
-        *held = Some(
-            token.map_err(|reason| PollFailure::Registry(format!("the login of `{user}` failed: {reason}")))?,
-        );
+        *held =
+            Some(token.map_err(|reason| {
+                PollFailure::Registry(format!("the login of `{user}` failed: {reason}"))
+            })?);
         Ok(held.clone())
     }
 }

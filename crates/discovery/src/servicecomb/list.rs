@@ -33,7 +33,8 @@ fn names(body: &[u8], app_id: &str) -> Result<Names, String> {
         app_id: Option<String>,
         service_name: Box<str>,
     }
-    let answer: MicroserviceList = read_names(body).map_err(|error| format!("no list of microservices: {error}"))?;
+    let answer: MicroserviceList =
+        read_names(body).map_err(|error| format!("no list of microservices: {error}"))?;
     let of_it = answer
         .services
         .into_iter()

@@ -1,5 +1,5 @@
-//! The data of a node of ZooKeeper: an instance in the form of Curator's service discovery, which Spring Cloud writes. It
-//! does not ask.
+//! The data of a node of ZooKeeper: an instance in the form of Curator's service discovery, which Spring
+//! Cloud writes. It does not ask.
 
 use model::discovery::ServiceInstance;
 use serde::Deserialize;
@@ -17,7 +17,8 @@ struct ZooKeeperNode {
     payload: Option<Value>,
 }
 
-/// The instance of a node; none if it is out of service. `is_secure` chooses the port with TLS where there is one.
+/// The instance of a node; none if it is out of service. `is_secure` chooses the port with TLS where there is
+/// one.
 ///
 /// # Errors
 /// The data is no instance.

@@ -1,5 +1,5 @@
-//! One session with a server of ZooKeeper: the connection, its greeting, frames in and out, and pings. It does not know the
-//! meaning of replies.
+//! One session with a server of ZooKeeper: the connection, its greeting, frames in and out, and pings. It
+//! does not know the meaning of replies.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, ReadHal
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::ZooKeeperServer;
-use super::wire::{self, ZooKeeperFrame, HEAD_BYTES, MAX_DROPPED_BYTES, MAX_FRAME_BYTES, ZooKeeperRequest};
+use super::wire::{self, HEAD_BYTES, MAX_DROPPED_BYTES, MAX_FRAME_BYTES, ZooKeeperFrame, ZooKeeperRequest};
 use crate::http::TlsSettings;
 
 /// The connection below a session: TCP, or TLS over it.
@@ -63,7 +63,10 @@ impl ZooKeeperSession {
     ///
     /// # Errors
     /// The reason, a sentence without the credentials.
-    pub(super) async fn open(server: &ZooKeeperServer, opening: &ZooKeeperSessionOptions<'_>) -> Result<ZooKeeperSession, String> {
+    pub(super) async fn open(
+        server: &ZooKeeperServer,
+        opening: &ZooKeeperSessionOptions<'_>,
+    ) -> Result<ZooKeeperSession, String> {
         let (credentials, connect_timeout) = (opening.credentials, opening.connect_timeout);
         let open = async {
             let (reader, mut writer) = split(stream(server, opening).await?);
@@ -173,7 +176,8 @@ impl FrameReader {
         }
     }
 
-    /// The bytes that the current frame lacks, its length first, and those behind its head that are to be dropped.
+    /// The bytes that the current frame lacks, its length first, and those behind its head that are to be
+    /// dropped.
     fn missing(&self) -> Result<(usize, usize), String> {
         let Some((length, kept)) = self.bytes.split_first_chunk::<4>() else {
             return Ok((4 - self.bytes.len(), 0));
@@ -190,7 +194,10 @@ impl FrameReader {
 }
 
 /// A connection to the server, with TLS where it is asked for.
-async fn stream(server: &ZooKeeperServer, opening: &ZooKeeperSessionOptions<'_>) -> Result<ZooKeeperStream, String> {
+async fn stream(
+    server: &ZooKeeperServer,
+    opening: &ZooKeeperSessionOptions<'_>,
+) -> Result<ZooKeeperStream, String> {
     let stream = connect_tcp(&server.host, server.port, opening.policy).await?;
     // Small requests wait for nothing; a socket without the option is slower only.
     let _ = stream.set_nodelay(true);

@@ -1,4 +1,5 @@
-//! Tests of the registry ZooKeeper against a stand-in that speaks its protocol: a tree of nodes with watches, in memory.
+//! Tests of the registry ZooKeeper against a stand-in that speaks its protocol: a tree of nodes with watches,
+//! in memory.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

@@ -1,5 +1,5 @@
-//! The followed services of one ZooKeeper session: the requests that a reply or an event leads to, and the moment when a
-//! service is known completely. It does no I/O, so that every order of replies can be tested.
+//! The followed services of one ZooKeeper session: the requests that a reply or an event leads to, and the
+//! moment when a service is known completely. It does no I/O, so that every order of replies can be tested.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -10,8 +10,8 @@ use super::wire::{NO_NODE, ZooKeeperRequest, children, data, refusal};
 struct ZooKeeperService {
     /// Data by name; none: a request for it has no reply yet.
     nodes: BTreeMap<String, Option<Vec<u8>>>,
-    /// Whether a request for the list of names has no reply yet. A watch that fires meanwhile adds none, because the server
-    /// answers that request with the changed list.
+    /// Whether a request for the list of names has no reply yet. A watch that fires meanwhile adds none,
+    /// because the server answers that request with the changed list.
     is_listing: bool,
     /// Whether the service's node does not exist.
     is_missing: bool,

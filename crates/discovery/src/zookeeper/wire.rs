@@ -1,5 +1,5 @@
-//! ZooKeeper's client protocol: the few requests of a reader, replies and events, in frames of bounded length. It does
-//! not open connections.
+//! ZooKeeper's client protocol: the few requests of a reader, replies and events, in frames of bounded
+//! length. It does not open connections.
 
 use crate::parts::{MAX_VALUE_BYTES, shortened};
 
@@ -135,8 +135,8 @@ pub(super) fn children(body: &[u8]) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// The bytes of a reply to [`ZooKeeperRequest::Data`], at most [`MAX_VALUE_BYTES`] of them: longer data is no instance, and its
-/// beginning gives the reason.
+/// The bytes of a reply to [`ZooKeeperRequest::Data`], at most [`MAX_VALUE_BYTES`] of them: longer data is no
+/// instance, and its beginning gives the reason.
 ///
 /// # Errors
 /// The body is none.
@@ -252,7 +252,10 @@ mod tests {
 
     #[test]
     fn replies_and_events_are_told_apart() {
-        assert_eq!(frame(&reply(3, -101, b"")), Ok(ZooKeeperFrame::Reply { xid: 3, code: -101, body: Vec::new() }));
+        assert_eq!(
+            frame(&reply(3, -101, b"")),
+            Ok(ZooKeeperFrame::Reply { xid: 3, code: -101, body: Vec::new() })
+        );
         let event = [&4_i32.to_be_bytes()[..], &3_i32.to_be_bytes(), &listed(&["/a"])[4..]].concat();
         assert_eq!(frame(&reply(-1, 0, &event)), Ok(ZooKeeperFrame::Event { path: "/a".to_owned() }));
         let expired = [&(-1_i32).to_be_bytes()[..], &(-112_i32).to_be_bytes(), &[0; 4]].concat();

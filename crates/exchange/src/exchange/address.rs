@@ -1,9 +1,10 @@
-//! The address of one end of a connection, in a form small enough for every idle connection. It resolves no name.
+//! The address of one end of a connection, in a form small enough for every idle connection. It resolves no
+//! name.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// An IP address and a port. A socket address without an IPv6 one's flow and scope, which no log and no rule names: 20
-/// bytes in place of 32, twice for every idle connection.
+/// An IP address and a port. A socket address without an IPv6 one's flow and scope, which no log and no rule
+/// names: 20 bytes in place of 32, twice for every idle connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompactAddress {
     ip: IpAddr,

@@ -1,7 +1,8 @@
-//! A reply that a plugin has begun to write and not ended, such as by `ngx.say` in Lua. Later plugins still run and may append to
-//! it; the request ends with it before an endpoint is selected. It knows neither languages nor how a reply is sent.
+//! A reply that a plugin has begun to write and not ended, such as by `ngx.say` in Lua. Later plugins still
+//! run and may append to it; the request ends with it before an endpoint is selected. It knows neither
+//! languages nor how a reply is sent.
 
-use crate::plugin::reply::{NO_ANSWER, BufferedReply};
+use crate::plugin::reply::{BufferedReply, NO_ANSWER};
 
 /// See the module.
 #[derive(Debug, Default)]

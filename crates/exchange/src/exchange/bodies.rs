@@ -1,5 +1,6 @@
-//! The bodies of an exchange as plugins see them: the request's where it was read whole, its limits, the beginnings that are kept
-//! while both bodies are sent on, and the upstream's bytes for a plugin that stores them.
+//! The bodies of an exchange as plugins see them: the request's where it was read whole, its limits, the
+//! beginnings that are kept while both bodies are sent on, and the upstream's bytes for a plugin that stores
+//! them.
 
 use std::rc::Rc;
 
@@ -13,7 +14,8 @@ impl Exchange {
         self.body.whole()
     }
 
-    /// Replaces the body of the request, of which a plugin asked to see the whole; trailers are dropped with the old one.
+    /// Replaces the body of the request, of which a plugin asked to see the whole; trailers are dropped with
+    /// the old one.
     ///
     /// # Errors
     /// When the body was not read whole: its rest would follow the new one.
@@ -28,11 +30,13 @@ impl Exchange {
         &self.body_demand
     }
 
-    /// Reads the request body whole, unless that was done before, for a plugin that waits in a phase of the request; then
-    /// [`Exchange::request_body`] gives it. Of a longer body the read beginning is kept, so that the request can go on.
+    /// Reads the request body whole, unless that was done before, for a plugin that waits in a phase of the
+    /// request; then [`Exchange::request_body`] gives it. Of a longer body the read beginning is kept, so
+    /// that the request can go on.
     ///
     /// # Errors
-    /// It is longer than `limit_bytes` or than bodies of this request may be, or nothing reads it in this phase.
+    /// It is longer than `limit_bytes` or than bodies of this request may be, or nothing reads it in this
+    /// phase.
     pub async fn collect_request_body(&mut self, limit_bytes: usize) -> Result<(), BodyUnavailable> {
         let Some(left_bytes) = self.missing_request_body(limit_bytes)? else { return Ok(()) };
         let demand = self.body_demand.clone();
@@ -40,8 +44,8 @@ impl Exchange {
         self.keep_collected_body(read)
     }
 
-    /// How many bytes of the request body may be read at most so that it has no more than `limit_bytes`; none if it was read
-    /// whole.
+    /// How many bytes of the request body may be read at most so that it has no more than `limit_bytes`; none
+    /// if it was read whole.
     ///
     /// # Errors
     /// More was read already.
@@ -80,7 +84,8 @@ impl Exchange {
         Err(BodyUnavailable::TooLong)
     }
 
-    /// Refuses a request body of more than `bytes`; 0 is without a limit. The limit of the engine holds besides.
+    /// Refuses a request body of more than `bytes`; 0 is without a limit. The limit of the engine holds
+    /// besides.
     pub fn limit_request_body(&mut self, bytes: u64) {
         self.decision.max_body_bytes = bytes;
     }
@@ -98,8 +103,8 @@ impl Exchange {
         self.decision.body_arrival = arrival;
     }
 
-    /// Calls `read` with the first bytes of the request body as far as they are known here: the whole body if a plugin asked
-    /// for it, or the copy that one asked for. None if no plugin asked, or nothing was read.
+    /// Calls `read` with the first bytes of the request body as far as they are known here: the whole body if
+    /// a plugin asked for it, or the copy that one asked for. None if no plugin asked, or nothing was read.
     pub fn read_request_body<T>(&self, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
         match (self.body.whole(), &self.copies.request) {
             (Some(body), _) => Some(read(body)),
@@ -108,8 +113,8 @@ impl Exchange {
         }
     }
 
-    /// Calls `read` with the request body, if it is known whole: it was read before an endpoint was selected, or was sent on
-    /// to its end and a plugin asked for a copy at least as long.
+    /// Calls `read` with the request body, if it is known whole: it was read before an endpoint was selected,
+    /// or was sent on to its end and a plugin asked for a copy at least as long.
     pub fn read_whole_request_body<T>(&self, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
         match (self.body.whole(), &self.copies.request) {
             (Some(body), _) => Some(read(body)),
@@ -141,7 +146,8 @@ impl Exchange {
         }
     }
 
-    /// Gives the bytes of the upstream's response body to `tap`, from [`Plugin::upstream_response`](crate::plugin::Plugin::upstream_response).
+    /// Gives the bytes of the upstream's response body to `tap`, from
+    /// [`Plugin::upstream_response`](crate::plugin::Plugin::upstream_response).
     pub fn tap_response(&mut self, tap: Box<dyn BodyTap>) {
         self.copies.tap = Some(tap);
     }

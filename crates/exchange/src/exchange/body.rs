@@ -1,5 +1,6 @@
-//! The request body as far as it was read before a node was chosen, and what variables found in it: parsed once,
-//! however many conditions ask. It reads nothing itself (`pipeline/collect.rs` does) and knows no variable's name.
+//! The request body as far as it was read before a node was chosen, and what variables found in it: parsed
+//! once, however many conditions ask. It reads nothing itself (`pipeline/collect.rs` does) and knows no
+//! variable's name.
 
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;

@@ -1,5 +1,5 @@
-//! A copy of the first bytes of a body, made while it is forwarded, for plugins that log it. It is bounded, and knows
-//! neither direction nor plugin.
+//! A copy of the first bytes of a body, made while it is forwarded, for plugins that log it. It is bounded,
+//! and knows neither direction nor plugin.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -61,8 +61,8 @@ pub struct BodyCopies {
     pub tap_refusal: Option<Rc<Cell<bool>>>,
 }
 
-/// A copy that is filled by an upload while the exchange holds it too. Each try sends the body from its beginning, and
-/// begins the copy anew.
+/// A copy that is filled by an upload while the exchange holds it too. Each try sends the body from its
+/// beginning, and begins the copy anew.
 #[derive(Clone, Debug)]
 pub struct SharedCopy(Rc<RefCell<BodyCopy>>);
 

@@ -1,5 +1,5 @@
-//! The request body for a plugin that finds out only while it waits that it needs it: the plugin asks, and the pipeline, which
-//! has the stream of the client, reads. It reads nothing itself.
+//! The request body for a plugin that finds out only while it waits that it needs it: the plugin asks, and
+//! the pipeline, which has the stream of the client, reads. It reads nothing itself.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -32,7 +32,8 @@ pub struct CollectedBody {
     pub bytes: Vec<u8>,
     /// The trailers behind a whole body.
     pub trailers: Option<Headers>,
-    /// The body has ended; otherwise it is longer than the limit, and its rest is still in the stream of the client.
+    /// The body has ended; otherwise it is longer than the limit, and its rest is still in the stream of the
+    /// client.
     pub is_whole: bool,
     /// Nanoseconds of waiting for the client.
     pub waited_ns: u64,

@@ -1,14 +1,14 @@
-//! Makes an exchange go on where another one is, without its client: for a request that is sent to the upstream while the
-//! client has its response already. It sends nothing.
+//! Makes an exchange go on where another one is, without its client: for a request that is sent to the
+//! upstream while the client has its response already. It sends nothing.
 
 use super::Exchange;
 use super::body::ReadBody;
 
 impl Exchange {
-    /// Makes this new exchange one of the same request as `other`: its head, target, client, variables and the results of
-    /// matching, authentication and filters, as they are now. The states of plugins stay with `other`, because they may
-    /// hold places and answers of its client. False, with this exchange unchanged, if the request has a body that was not
-    /// read whole.
+    /// Makes this new exchange one of the same request as `other`: its head, target, client, variables and
+    /// the results of matching, authentication and filters, as they are now. The states of plugins stay with
+    /// `other`, because they may hold places and answers of its client. False, with this exchange unchanged,
+    /// if the request has a body that was not read whole.
     pub fn continue_from(&mut self, other: &Exchange) -> bool {
         let body = match other.body.whole() {
             Some(body) => Some(body.to_vec()),
@@ -38,8 +38,8 @@ impl Exchange {
         true
     }
 
-    /// Whether fields of the request say that it has a body. GET and HEAD of HTTP/2 and HTTP/3 may have one without a
-    /// field; its content means nothing (RFC 9110 section 9.3.1).
+    /// Whether fields of the request say that it has a body. GET and HEAD of HTTP/2 and HTTP/3 may have one
+    /// without a field; its content means nothing (RFC 9110 section 9.3.1).
     fn announces_body(&self) -> bool {
         let headers = &self.request.headers;
         headers.contains("Transfer-Encoding")

@@ -1,5 +1,5 @@
-//! Look-ups of an exchange in the configuration it began with. The runtime implements it, so that the exchange need not
-//! know compiled routes and chains.
+//! Look-ups of an exchange in the configuration it began with. The runtime implements it, so that the
+//! exchange need not know compiled routes and chains.
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -9,8 +9,8 @@ use router::Rule;
 
 use super::consumer::Consumer;
 
-/// The configuration in force, as far as plugins, variables and metrics read it. [`Any`], so that the gateway can go on
-/// with the very configuration that an exchange began with.
+/// The configuration in force, as far as plugins, variables and metrics read it. [`Any`], so that the gateway
+/// can go on with the very configuration that an exchange began with.
 pub trait Directory: Any {
     /// The route in `slot`.
     fn route(&self, slot: u32) -> Option<&RouteInfo>;
@@ -31,7 +31,8 @@ pub trait Directory: Any {
     /// with this endpoint. None once the node is no longer one of the upstream.
     fn node_host(&self, slot: u32, endpoint_id: u64) -> Option<Arc<str>>;
 
-    /// The first node of the upstream of this identity, for a plugin that asks it about itself; none without a node.
+    /// The first node of the upstream of this identity, for a plugin that asks it about itself; none without
+    /// a node.
     fn upstream_origin(&self, identity: &str) -> Option<UpstreamOrigin>;
 }
 

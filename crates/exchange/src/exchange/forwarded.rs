@@ -1,5 +1,5 @@
-//! The fields about the way of a request to this gateway: `X-Forwarded-…`, `Forwarded` and `Via`, which of them are
-//! believed, and the values that this gateway sees itself.
+//! The fields about the way of a request to this gateway: `X-Forwarded-…`, `Forwarded` and `Via`, which of
+//! them are believed, and the values that this gateway sees itself.
 
 use message::{FieldId, FieldSet, Headers};
 use router::vars::Value;
@@ -9,10 +9,10 @@ use crate::client_address;
 use crate::options::ForwardOptions;
 
 impl ForwardOptions {
-    /// Removes the fields in which an untrusted peer describes the way of its client, so that neither conditions nor
-    /// plugins nor upstreams believe them (contract section 2.5). `X-Forwarded-For` stays as long as no peer is declared
-    /// trusted, because without a boundary it cannot be judged. Of a trusted peer, an empty field
-    /// counts as none.
+    /// Removes the fields in which an untrusted peer describes the way of its client, so that neither
+    /// conditions nor plugins nor upstreams believe them (contract section 2.5). `X-Forwarded-For` stays as
+    /// long as no peer is declared trusted, because without a boundary it cannot be judged. Of a trusted
+    /// peer, an empty field counts as none.
     pub fn strip_untrusted(&self, exchange: &mut Exchange) {
         let peer = exchange.connection.peer.ip().to_canonical();
         let is_trusted = client_address::contains(&self.trusted_addresses, peer);
@@ -29,8 +29,8 @@ impl ForwardOptions {
         }
     }
 
-    /// Whether a request has passed through gateways of this pseudonym too often, by its `Via` fields (RFC 9110 section
-    /// 7.6.3).
+    /// Whether a request has passed through gateways of this pseudonym too often, by its `Via` fields (RFC
+    /// 9110 section 7.6.3).
     #[inline]
     pub fn is_in_loop(&self, headers: &Headers) -> bool {
         headers.may_contain(VIA) && self.passages(headers) > PASSAGES_MAX
@@ -49,8 +49,9 @@ impl ForwardOptions {
     }
 }
 
-/// How often a request may have passed through a gateway of the same pseudonym. All instances have the same one: a chain
-/// of some, or a route that leads to another route of the same instance, is meant; ten are a loop.
+/// How often a request may have passed through a gateway of the same pseudonym. All instances have the same
+/// one: a chain of some, or a route that leads to another route of the same instance, is meant; ten are a
+/// loop.
 const PASSAGES_MAX: usize = 10;
 const VIA: FieldSet = FieldSet::of(&[FieldId::Via]);
 
@@ -73,8 +74,8 @@ pub fn split_port(authority: &[u8]) -> (&[u8], Option<u16>) {
     }
 }
 
-/// The gateway's own value for `name`, one of the `X-Forwarded-` fields, where no trusted peer has sent it and no plugin has
-/// removed it.
+/// The gateway's own value for `name`, one of the `X-Forwarded-` fields, where no trusted peer has sent it
+/// and no plugin has removed it.
 pub fn default_forwarded<'a>(exchange: &'a Exchange, name: &str) -> Option<Value<'a>> {
     let withheld = exchange.target.withheld;
     match name {

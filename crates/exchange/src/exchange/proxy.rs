@@ -1,5 +1,5 @@
-//! The PROXY protocol header that a client's connection began with, as variables see it. It decides nothing: the client that
-//! the header names is the connection's peer everywhere else.
+//! The PROXY protocol header that a client's connection began with, as variables see it. It decides nothing:
+//! the client that the header names is the connection's peer everywhere else.
 
 use std::net::SocketAddr;
 
@@ -24,7 +24,8 @@ impl ProxyContext {
         self.header.addresses.map_or(self.sender, |addresses| addresses.source.into())
     }
 
-    /// The value of a variable `$proxy_protocol_…`, as nginx names and writes them; unset where the header has none.
+    /// The value of a variable `$proxy_protocol_…`, as nginx names and writes them; unset where the header
+    /// has none.
     pub(super) fn variable(&self, builtin: Builtin) -> Option<Value<'_>> {
         let addresses = self.header.addresses?;
         match builtin {
@@ -36,7 +37,8 @@ impl ProxyContext {
         }
     }
 
-    /// The value of a variable `$proxy_protocol_tlv_…`: the bytes of the TLV, or a decimal number for the verdict.
+    /// The value of a variable `$proxy_protocol_tlv_…`: the bytes of the TLV, or a decimal number for the
+    /// verdict.
     pub(super) fn tlv(&self, tlv: ProxyTlv) -> Option<Value<'_>> {
         let tlvs = &self.header.tlvs;
         match tlv {

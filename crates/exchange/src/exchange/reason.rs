@@ -1,5 +1,5 @@
-//! Why a request got an error: the failure of the exchange, the reply of a plugin, or the error status of an upstream, in
-//! the same words for logs, metrics, response fields and readers of single requests.
+//! Why a request got an error: the failure of the exchange, the reply of a plugin, or the error status of an
+//! upstream, in the same words for logs, metrics, response fields and readers of single requests.
 
 use std::net::SocketAddr;
 
@@ -30,8 +30,8 @@ pub struct ErrorReason<'e> {
 }
 
 impl Exchange {
-    /// Why the request got an error; none for a status below 400, and for one below 500 that an upstream sent. Two
-    /// comparisons for a request without an error.
+    /// Why the request got an error; none for a status below 400, and for one below 500 that an upstream
+    /// sent. Two comparisons for a request without an error.
     #[inline]
     pub fn reason(&self) -> Option<ErrorReason<'_>> {
         if self.failure.is_none() && self.response.status < 400 { None } else { self.find_reason() }
@@ -61,8 +61,14 @@ impl Exchange {
 
     fn reason_of_status(&self) -> Option<ErrorReason<'_>> {
         let status = self.response.status;
-        let plain =
-            |cause, blame, phase| ErrorReason { cause, blame, phase, endpoint: None, plugin: None, detail: None };
+        let plain = |cause, blame, phase| ErrorReason {
+            cause,
+            blame,
+            phase,
+            endpoint: None,
+            plugin: None,
+            detail: None,
+        };
         if let Some(PluginReply { plugin, phase }) = self.decision.plugin_reply {
             let blame = if status < 500 { Blame::Client } else { Blame::Gateway };
             return Some(ErrorReason { plugin: Some(plugin), ..plain(plugin, blame, phase.name()) });
@@ -70,7 +76,8 @@ impl Exchange {
         if status < 500 {
             return None;
         }
-        // Of two attempts at the same time the later one may have lost, and a plugin may have changed one error to another.
+        // Of two attempts at the same time the later one may have lost, and a plugin may have changed one
+        // error to another.
         let has_sent = |attempt: &&Attempt| attempt.status == status;
         let sent = self.attempts.iter().rev().find(has_sent);
         match sent.or(self.attempts.last().filter(|attempt| attempt.status >= 500)) {
@@ -133,7 +140,8 @@ mod tests {
     fn reply_of_plugin_names_it_as_cause() {
         let mut scene = Scene::new();
         let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-        exchange.decision.plugin_reply = Some(PluginReply { plugin: "key-auth", phase: PluginPhase::Rewrite });
+        exchange.decision.plugin_reply =
+            Some(PluginReply { plugin: "key-auth", phase: PluginPhase::Rewrite });
         for (status, expected) in [
             (200, None),
             (401, Some(("key-auth", "client", "rewrite", false))),

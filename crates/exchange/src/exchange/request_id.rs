@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use net::env::random_u64;
 
-/// The id that a plugin has set, otherwise one of 32 hexadecimal digits, as nginx has it, made when it is first asked for.
+/// The id that a plugin has set, otherwise one of 32 hexadecimal digits, as nginx has it, made when it is
+/// first asked for.
 #[derive(Clone, Default)]
 pub struct RequestId {
     set: Option<Box<str>>,

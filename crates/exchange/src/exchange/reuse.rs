@@ -1,4 +1,5 @@
-//! A worker's exchanges for reuse: checked out for one request, reset when they come back. It bounds how many are kept.
+//! A worker's exchanges for reuse: checked out for one request, reset when they come back. It bounds how many
+//! are kept.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -9,11 +10,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::Exchange;
 use crate::local::WorkerLocal;
 
-/// Exchanges kept for reuse: as many as are commonly in flight at once on one core; a burst's surplus is freed.
+/// Exchanges kept for reuse: as many as are commonly in flight at once on one core; a burst's surplus is
+/// freed.
 pub const KEPT_MAX: usize = 256;
 
-/// How many exchanges of one worker are in use. It has a cache line of its own, because its worker writes it twice for each
-/// request, and those of several workers would lie side by side.
+/// How many exchanges of one worker are in use. It has a cache line of its own, because its worker writes it
+/// twice for each request, and those of several workers would lie side by side.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct InUse(AtomicUsize);
@@ -41,7 +43,8 @@ pub struct ExchangePool {
 }
 
 impl ExchangePool {
-    /// A pool without an exchange, for the thread of `local`, that shows in `in_use` how many are checked out.
+    /// A pool without an exchange, for the thread of `local`, that shows in `in_use` how many are checked
+    /// out.
     pub fn new(local: Rc<WorkerLocal>, in_use: Arc<InUse>) -> Rc<ExchangePool> {
         // The pool of a worker that has panicked may have left a number behind.
         in_use.set(0);

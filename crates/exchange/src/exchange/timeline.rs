@@ -1,12 +1,14 @@
-//! When the plugins of one exchange ran: a record for traces and for pages that show a request. It is off unless a plugin
-//! or the gateway asks for it; then each run costs two readings of the clock. Attempts and phases have their times in
-//! [`Attempt`](super::Attempt) and [`Times`](super::Times).
+//! When the plugins of one exchange ran: a record for traces and for pages that show a request. It is off
+//! unless a plugin or the gateway asks for it; then each run costs two readings of the clock. Attempts and
+//! phases have their times in [`Attempt`](super::Attempt) and [`Times`](super::Times).
 
 use crate::plugin::phase_name::PluginPhase;
 
-/// The most runs of one exchange that are kept; later ones are counted only. A request with twenty plugins has about sixty.
+/// The most runs of one exchange that are kept; later ones are counted only. A request with twenty plugins
+/// has about sixty.
 pub const RUNS_MAX: usize = 96;
-/// Records with room for more runs are freed with their request, so that an exchange that is kept for reuse stays small.
+/// Records with room for more runs are freed with their request, so that an exchange that is kept for reuse
+/// stays small.
 const KEPT_RUNS_MAX: usize = 32;
 
 /// One plugin in one phase. A plugin that sees a body in pieces has one run for all of them.
@@ -58,7 +60,8 @@ impl Timeline {
         self.is_on
     }
 
-    /// The runs that have ended, in the order of their begin; a plugin that runs inside another one is part of that run.
+    /// The runs that have ended, in the order of their begin; a plugin that runs inside another one is part
+    /// of that run.
     pub fn runs(&self) -> &[PluginRun] {
         &self.runs
     }

@@ -1,4 +1,5 @@
-//! When the phases of an exchange happened, in nanoseconds of the monotonic clock; 0 where a phase was not reached.
+//! When the phases of an exchange happened, in nanoseconds of the monotonic clock; 0 where a phase was not
+//! reached.
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,5 +1,5 @@
-//! The TLS side of a client's connection, as variables and the check of client certificates see it. It holds what was
-//! agreed; it decides nothing.
+//! The TLS side of a client's connection, as variables and the check of client certificates see it. It holds
+//! what was agreed; it decides nothing.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -65,7 +65,8 @@ impl TlsContext {
     }
 }
 
-/// Percent-encodes what may not stand in a part of a URI (RFC 3986 section 2.3), so that a certificate fits into a field.
+/// Percent-encodes what may not stand in a part of a URI (RFC 3986 section 2.3), so that a certificate fits
+/// into a field.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 5 / 4);
     for byte in text.bytes() {

@@ -1,5 +1,5 @@
-//! The values of variables for one exchange: what matching, expressions, templates and logs may ask. Each is computed
-//! when asked for; a variable that has no value yet is unset.
+//! The values of variables for one exchange: what matching, expressions, templates and logs may ask. Each is
+//! computed when asked for; a variable that has no value yet is unset.
 
 mod body;
 mod forms;

@@ -1,4 +1,5 @@
-//! The response to a failure, where the configuration says what it is. Other failures are answered by their cause.
+//! The response to a failure, where the configuration says what it is. Other failures are answered by their
+//! cause.
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
-//! Copies of the lines of this process's error log, for a plugin that reports them to a server. There is one reader at most,
-//! and none costs an atomic load for each line. Lines that the report itself causes are not copied, because each would cause
-//! the next.
+//! Copies of the lines of this process's error log, for a plugin that reports them to a server. There is one
+//! reader at most, and none costs an atomic load for each line. Lines that the report itself causes are not
+//! copied, because each would cause the next.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -49,8 +49,8 @@ thread_local! {
 pub struct ErrorTapReader(Arc<Tap>);
 
 impl ErrorTapReader {
-    /// Gives `take` each line from now on that is as severe as `level`, or worse. `owner` is the object that the reader
-    /// belongs to, such as `/plugin_metadata/x`.
+    /// Gives `take` each line from now on that is as severe as `level`, or worse. `owner` is the object that
+    /// the reader belongs to, such as `/plugin_metadata/x`.
     pub fn open(owner: &str, level: Severity, take: TakeLine) -> ErrorTapReader {
         let tap = Arc::new(Tap { owner: owner.into(), take });
         *TAP.write() = Some(tap.clone());

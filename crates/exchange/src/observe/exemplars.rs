@@ -1,5 +1,5 @@
-//! The newest sampled trace in each bucket of a histogram: it leads from a slow bucket to a request that was as slow. It knows
-//! no labels. A request without a sampled trace costs one test.
+//! The newest sampled trace in each bucket of a histogram: it leads from a slow bucket to a request that was
+//! as slow. It knows no labels. A request without a sampled trace costs one test.
 
 use parking_lot::Mutex;
 

@@ -1,5 +1,5 @@
-//! Labels of the request metrics that a user adds, each with a template of variables. They are rendered for each request, so
-//! that a metric without any costs nothing.
+//! Labels of the request metrics that a user adds, each with a template of variables. They are rendered for
+//! each request, so that a metric without any costs nothing.
 
 use router::vars::Template;
 

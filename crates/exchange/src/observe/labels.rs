@@ -1,4 +1,5 @@
-//! The labels of the request metrics: their values for one series, how they are chosen, and which of them are left empty.
+//! The labels of the request metrics: their values for one series, how they are chosen, and which of them are
+//! left empty.
 
 use super::extra_labels::ExtraLabelValues;
 

@@ -1,6 +1,6 @@
-//! Counters of requests by route, consumer and node. Each worker writes its own with plain loads and stores; a scrape
-//! sums them up on another thread. Series are found by number on the hot path and by label when first used; their
-//! count is bounded, and those of routes that are gone are given up.
+//! Counters of requests by route, consumer and node. Each worker writes its own with plain loads and stores;
+//! a scrape sums them up on another thread. Series are found by number on the hot path and by label when
+//! first used; their count is bounded, and those of routes that are gone are given up.
 
 use parking_lot::Mutex;
 use std::cell::RefCell;
@@ -17,13 +17,14 @@ use super::histogram::{Histogram, bump};
 use super::labels::{LabelBy, LabelPolicy, RequestLabels, ResponseSource};
 use crate::exchange::Exchange;
 
-/// Series a worker keeps; beyond it requests count in one series labelled `other`, so that invented consumers or
-/// nodes make neither memory nor a scrape grow.
+/// Series a worker keeps; beyond it requests count in one series labelled `other`, so that invented consumers
+/// or nodes make neither memory nor a scrape grow.
 const SERIES_MAX: usize = 20_000;
-/// Series a worker keeps with values of added labels; beyond it these values are left out, so that clients that invent
-/// values do not take the series of routes and consumers.
+/// Series a worker keeps with values of added labels; beyond it these values are left out, so that clients
+/// that invent values do not take the series of routes and consumers.
 const EXTRA_SERIES_MAX: usize = SERIES_MAX / 2;
-/// Distinct statuses, by source of the response, a series keeps apart; the rest counts as the last of them, which standard codes never reach.
+/// Distinct statuses, by source of the response, a series keeps apart; the rest counts as the last of them,
+/// which standard codes never reach.
 const STATUSES_MAX: usize = 24;
 
 /// The counters of one series in one worker.
@@ -123,7 +124,8 @@ struct Local {
 }
 
 impl Local {
-    /// A number for the values of added labels. Its seed is secret, so that a client cannot choose values that collide.
+    /// A number for the values of added labels. Its seed is secret, so that a client cannot choose values
+    /// that collide.
     fn key_of(&mut self, extra: &ExtraLabels, exchange: &Exchange) -> u64 {
         extra.render(exchange, &mut self.buffer);
         self.by_key.hasher().hash_one(&*self.buffer)
@@ -183,7 +185,14 @@ impl WorkerMetrics {
         }
         let full = local.by_labels.len() >= SERIES_MAX;
         let (labels, route_id) = if full {
-            (RequestLabels { route: "other".into(), disabled: labels.disabled, ..RequestLabels::default() }, "")
+            (
+                RequestLabels {
+                    route: "other".into(),
+                    disabled: labels.disabled,
+                    ..RequestLabels::default()
+                },
+                "",
+            )
         } else {
             (labels, route_id)
         };
@@ -191,8 +200,11 @@ impl WorkerMetrics {
         let extra_series = &mut local.extra_series;
         let make = || {
             *extra_series += usize::from(!labels.extra.is_blank());
-            let series =
-                Arc::new(RequestSeries { labels: labels.clone(), route_id: route_id.into(), ..RequestSeries::default() });
+            let series = Arc::new(RequestSeries {
+                labels: labels.clone(),
+                route_id: route_id.into(),
+                ..RequestSeries::default()
+            });
             shared.lock().push(series.clone());
             series
         };

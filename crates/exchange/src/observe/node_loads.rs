@@ -1,5 +1,5 @@
-//! The measurements of all workers at the nodes of upstreams, for reports. Workers are asked when a report is wanted, so that
-//! requests pay nothing for it.
+//! The measurements of all workers at the nodes of upstreams, for reports. Workers are asked when a report is
+//! wanted, so that requests pay nothing for it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use std::sync::mpsc::Sender;
 use net::nodes::NodeSet;
 use stdx::published::Published;
 
-/// Nodes in the answer of one worker at most; a report of more would keep the worker from its requests for milliseconds.
+/// Nodes in the answer of one worker at most; a report of more would keep the worker from its requests for
+/// milliseconds.
 pub const NODES_MAX: usize = 10_000;
 
 /// The nodes of an upstream, the same for all its forms.
@@ -30,8 +31,8 @@ pub struct Measured {
     pub endpoint_id: u64,
     /// Attempts in flight.
     pub in_flight: u32,
-    /// The moving average of the response time in microseconds. None for a method that does not measure, and before the
-    /// first response.
+    /// The moving average of the response time in microseconds. None for a method that does not measure, and
+    /// before the first response.
     pub latency_us: Option<f64>,
 }
 
@@ -40,8 +41,8 @@ pub struct Measured {
 pub struct NodeLoad {
     /// Attempts in flight.
     pub in_flight: u32,
-    /// The moving average of the response time in microseconds: the mean of those of the workers. None for a method that
-    /// does not measure, and before the first response.
+    /// The moving average of the response time in microseconds: the mean of those of the workers. None for a
+    /// method that does not measure, and before the first response.
     pub latency_us: Option<f64>,
 }
 

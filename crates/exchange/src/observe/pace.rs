@@ -1,5 +1,5 @@
-//! How often something may be said: a line per interval at most, with how many losses there were meanwhile, whichever
-//! thread finds out. It says nothing itself.
+//! How often something may be said: a line per interval at most, with how many losses there were meanwhile,
+//! whichever thread finds out. It says nothing itself.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,5 +1,5 @@
-//! How often log files were asked to be opened again (the signal USR1), for plugins that write files of their own. It opens
-//! none.
+//! How often log files were asked to be opened again (the signal USR1), for plugins that write files of their
+//! own. It opens none.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,10 +1,10 @@
-//! A bulkhead: at most so many requests of one route or one consumer are in flight at upstreams, so that the others keep the
-//! rest of them. Its count outlives changes of the configuration.
+//! A bulkhead: at most so many requests of one route or one consumer are in flight at upstreams, so that the
+//! others keep the rest of them. Its count outlives changes of the configuration.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use super::gate::{GateEntry, Gate};
+use super::gate::{Gate, GateEntry};
 
 /// The limit of one route or consumer.
 #[derive(Clone, Debug)]
@@ -27,7 +27,8 @@ impl Bulkhead {
 pub struct Bulkheads(HashMap<Box<str>, Weak<Gate>>);
 
 impl Bulkheads {
-    /// The bulkhead of the object with this path. It counts on from the form before, as long as that one is held.
+    /// The bulkhead of the object with this path. It counts on from the form before, as long as that one is
+    /// held.
     pub fn of(&mut self, path: &str, max_requests: u32) -> Bulkhead {
         let known = self.0.get(path).and_then(Weak::upgrade);
         let gate = known.unwrap_or_else(|| {

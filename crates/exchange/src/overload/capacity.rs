@@ -1,5 +1,5 @@
-//! Capacity for connections, shared by the workers: how many descriptors the process may have, and when to say that
-//! there are too few. Which connections give way is the workers' business.
+//! Capacity for connections, shared by the workers: how many descriptors the process may have, and when to
+//! say that there are too few. Which connections give way is the workers' business.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -38,8 +38,9 @@ impl Shortage {
 
 /// Descriptors that silent client connections must leave free: a sixteenth of the process's limit, ...
 const RESERVE_SHARE: u64 = 16;
-/// ... at most so many. They are for connections to nodes, for the Admin API, the status listener and the other listeners
-/// of the control side, for log files and for the store, none of which can make a client connection give way.
+/// ... at most so many. They are for connections to nodes, for the Admin API, the status listener and the
+/// other listeners of the control side, for log files and for the store, none of which can make a client
+/// connection give way.
 const RESERVE_MAX: u64 = 64;
 /// At most one line of the error log in so many milliseconds for each shortage.
 const WARN_EVERY_MS: u64 = 10_000;
@@ -67,8 +68,8 @@ impl Capacity {
         self.few_from.store(few_from(env::open_files_limit()), Ordering::Relaxed);
     }
 
-    /// By how many descriptors the reserve is short, seen from a descriptor that was just opened. The kernel gives the
-    /// lowest free number, so all below it are in use.
+    /// By how many descriptors the reserve is short, seen from a descriptor that was just opened. The kernel
+    /// gives the lowest free number, so all below it are in use.
     pub fn missing(&self, descriptor: u64) -> usize {
         let missing = (descriptor + 1).saturating_sub(self.few_from.load(Ordering::Relaxed));
         usize::try_from(missing).unwrap_or(usize::MAX)

@@ -1,6 +1,6 @@
-//! A circuit: after too many failures it opens for a time that doubles with each opening in a row, then lets a limited
-//! number of probes through, and closes when they succeed. Knows no request and no clock. While it is closed or open it
-//! takes no lock, only when it changes or gives a probe out.
+//! A circuit: after too many failures it opens for a time that doubles with each opening in a row, then lets
+//! a limited number of probes through, and closes when they succeed. Knows no request and no clock. While it
+//! is closed or open it takes no lock, only when it changes or gives a probe out.
 
 mod rules;
 
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::window::SlidingWindow;
-pub use rules::{CircuitRules, FailureRate, CircuitOpenReason};
+pub use rules::{CircuitOpenReason, CircuitRules, FailureRate};
 
-/// The jitter takes at most this share, in percent, off the time for which a circuit is open, so that nodes that failed
-/// together are not probed together.
+/// The jitter takes at most this share, in percent, off the time for which a circuit is open, so that nodes
+/// that failed together are not probed together.
 const JITTER_PERCENT: u64 = 10;
 
 /// The answer of a circuit to a request.
@@ -217,7 +217,13 @@ impl Circuit {
     }
 
     #[cold]
-    fn end_probe(&self, rules: &CircuitRules, now_ms: u64, verdict: CircuitEvidence, probe: CircuitProbe) -> Option<CircuitEvent> {
+    fn end_probe(
+        &self,
+        rules: &CircuitRules,
+        now_ms: u64,
+        verdict: CircuitEvidence,
+        probe: CircuitProbe,
+    ) -> Option<CircuitEvent> {
         let mut state = self.state.lock();
         if state.phase != CircuitPhase::HalfOpen || state.opening != probe.opening.get() {
             return None;
@@ -240,8 +246,15 @@ impl Circuit {
         }
     }
 
-    /// Opens it for the time that `rules` give, less a jitter drawn from `random`. `None` if it is open already.
-    pub fn open(&self, rules: &CircuitRules, now_ms: u64, random: u64, reason: CircuitOpenReason) -> Option<CircuitOpening> {
+    /// Opens it for the time that `rules` give, less a jitter drawn from `random`. `None` if it is open
+    /// already.
+    pub fn open(
+        &self,
+        rules: &CircuitRules,
+        now_ms: u64,
+        random: u64,
+        reason: CircuitOpenReason,
+    ) -> Option<CircuitOpening> {
         let mut state = self.state.lock();
         let may_open = match reason {
             CircuitOpenReason::ProbeFailed => state.phase == CircuitPhase::HalfOpen,

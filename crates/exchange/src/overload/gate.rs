@@ -1,5 +1,5 @@
-//! How many of something are in progress, and a limit on it: requests at a node, at an upstream, of a route. All workers
-//! count in one atomic; a refused entry leaves no trace.
+//! How many of something are in progress, and a limit on it: requests at a node, at an upstream, of a route.
+//! All workers count in one atomic; a refused entry leaves no trace.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

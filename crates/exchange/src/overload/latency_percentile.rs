@@ -1,25 +1,27 @@
-//! A percentile of the times to the response head of an upstream, from the last 10 to 20 seconds. Workers share it without a
-//! lock: times are counted in logarithmic buckets of relaxed atomic counters, and the percentile is computed at most four
-//! times a second. Time is passed in.
+//! A percentile of the times to the response head of an upstream, from the last 10 to 20 seconds. Workers
+//! share it without a lock: times are counted in logarithmic buckets of relaxed atomic counters, and the
+//! percentile is computed at most four times a second. Time is passed in.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Counted times below which there is no percentile.
 pub const MIN_TIMES: u64 = 100;
-/// The time of a generation. The percentile is of the current generation and the one before, so that it does not begin
-/// anew with every generation.
+/// The time of a generation. The percentile is of the current generation and the one before, so that it does
+/// not begin anew with every generation.
 pub const GENERATION_MS: u64 = 10_000;
 /// The least time between two computations.
 const INTERVAL_MS: u64 = 250;
-/// Times below 2^9 µs (half a millisecond) are in the first bucket: the clock of the timers has whole milliseconds.
+/// Times below 2^9 µs (half a millisecond) are in the first bucket: the clock of the timers has whole
+/// milliseconds.
 const FIRST_BIT: u32 = 9;
 /// Times of 2^30 µs (18 minutes) and more are in the last bucket.
 const LAST_BIT: u32 = 30;
-/// Each doubling has 2^4 buckets of equal width, so that the end of a bucket is at most a sixteenth (6.25 %) above each time
-/// in it.
+/// Each doubling has 2^4 buckets of equal width, so that the end of a bucket is at most a sixteenth (6.25 %)
+/// above each time in it.
 const PART_BITS: u32 = 4;
 const BUCKETS: usize = 1 + ((LAST_BIT - FIRST_BIT) << PART_BITS) as usize;
-/// The upper half of the word of the threshold is the number of the interval, the lower half the threshold in milliseconds.
+/// The upper half of the word of the threshold is the number of the interval, the lower half the threshold in
+/// milliseconds.
 const THRESHOLD_BITS: u32 = 32;
 const THRESHOLD_MASK: u64 = (1 << THRESHOLD_BITS) - 1;
 
@@ -62,8 +64,8 @@ impl LatencyPercentile {
         let number = now_ms / GENERATION_MS;
         let generation = &self.generations[(number % 2) as usize];
         let seen = generation.number.load(Ordering::Relaxed);
-        // The worker that changes the number clears the counts. The clock of another worker may be ahead by a turn of its
-        // event loop; its next generation has the other place.
+        // The worker that changes the number clears the counts. The clock of another worker may be ahead by a
+        // turn of its event loop; its next generation has the other place.
         if seen < number
             && generation.number.compare_exchange(seen, number, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
@@ -72,8 +74,8 @@ impl LatencyPercentile {
         generation.counts[bucket_of(latency_us)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The percentile of the counted times, in milliseconds: at most 6.25 % more than the exact one, rounded up to a whole
-    /// millisecond. None with fewer than [`MIN_TIMES`]. The result may be as old as 250 ms.
+    /// The percentile of the counted times, in milliseconds: at most 6.25 % more than the exact one, rounded
+    /// up to a whole millisecond. None with fewer than [`MIN_TIMES`]. The result may be as old as 250 ms.
     pub fn threshold_ms(&self, now_ms: u64) -> Option<u64> {
         let word = self.threshold.load(Ordering::Relaxed);
         // Plus one, so that nothing computed is no interval. 32 bits end after 34 years.
@@ -171,7 +173,8 @@ mod tests {
 
     #[test]
     fn threshold_of_a_distribution_is_within_the_error() {
-        // Times of 1 to 1,000 ms in equal shares; most at 10 ms and every tenth at 2 s; an exponential one of mean 100 ms.
+        // Times of 1 to 1,000 ms in equal shares; most at 10 ms and every tenth at 2 s; an exponential one of
+        // mean 100 ms.
         let even = |share: f64| share * 1_000_000.0;
         let two = |share: f64| if share <= 0.9 { 10_000.0 } else { 2_000_000.0 };
         let exponential = |share: f64| -(1.0 - share).ln() * 100_000.0;
@@ -208,7 +211,8 @@ mod tests {
                 hedged += 1;
                 let second_us = next_us();
                 if after_us + second_us < first_us {
-                    // The second one wins, and the first one is cancelled then. Without its time 9 % would be hedged.
+                    // The second one wins, and the first one is cancelled then. Without its time 9 % would be
+                    // hedged.
                     latency.record(now_ms, second_us);
                     latency.record(now_ms, after_us + second_us);
                     continue;

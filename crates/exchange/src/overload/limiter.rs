@@ -1,23 +1,26 @@
-//! How many requests may wait for one upstream's answers at once, found by their latency: when answers take clearly longer
-//! than they use to, fewer are let through until they do not. Time is handed in; it knows no clock, node or request.
+//! How many requests may wait for one upstream's answers at once, found by their latency: when answers take
+//! clearly longer than they use to, fewer are let through until they do not. Time is handed in; it knows no
+//! clock, node or request.
 //!
-//! The rule is a gradient limit as in Netflix's *concurrency-limits* (its `Gradient2Limit`: the long-term latency over
-//! that of now says by how much to shrink) and Envoy's *adaptive concurrency* filter (windows of samples), with two
-//! differences. Nothing is limited before there is a sign of overload, so that a fresh start or a burst is not mistaken for
-//! one; and growth is slow next to the last overload and quick once that is over.
+//! The rule is a gradient limit as in Netflix's *concurrency-limits* (its `Gradient2Limit`: the long-term
+//! latency over that of now says by how much to shrink) and Envoy's *adaptive concurrency* filter (windows of
+//! samples), with two differences. Nothing is limited before there is a sign of overload, so that a fresh
+//! start or a burst is not mistaken for one; and growth is slow next to the last overload and quick once that
+//! is over.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::Priority;
 
-/// How long samples are collected before the limit is judged: ten steps a second follow an origin that stalls.
+/// How long samples are collected before the limit is judged: ten steps a second follow an origin that
+/// stalls.
 const WINDOW_US: u64 = 100_000;
 /// Fewer samples say too little; then the window goes on, up to [`WINDOW_MAX_US`].
 const SAMPLES_MIN: u32 = 5;
 const WINDOW_MAX_US: u64 = 1_000_000;
-/// Half as much again as the usual latency is overload: the mean of a window is held there, and the slowest of a window
-/// wait up to twice the usual then,
+/// Half as much again as the usual latency is overload: the mean of a window is held there, and the slowest
+/// of a window wait up to twice the usual then,
 const TOLERANCE: f64 = 1.5;
 /// but never a rise of less than this: a queue of ten milliseconds is harmless.
 const SLACK_US: f64 = 10_000.0;
@@ -29,8 +32,8 @@ const LIMIT_MIN: u32 = 8;
 const LIMIT_MAX: u32 = 100_000;
 /// The rise of the limit after a window without overload, doubled with each in a row.
 const GROWTH: (f64, f64) = (0.02, 0.5);
-/// The share of a window in the usual latency: it falls quickly and rises slowly, so that a minute of overload does not
-/// become the usual.
+/// The share of a window in the usual latency: it falls quickly and rises slowly, so that a minute of
+/// overload does not become the usual.
 const USUAL_FALLS: f64 = 1.0 / 8.0;
 const USUAL_RISES: f64 = 1.0 / 600.0;
 
@@ -108,8 +111,9 @@ impl LimiterState {
             return;
         }
         let latency_us = match self.samples {
-            // No response came while many requests wait: latency is at least as long as that time. A short time says
-            // nothing, least of all that the upstream is well: what it answers may have begun before the last step.
+            // No response came while many requests wait: latency is at least as long as that time. A short
+            // time says nothing, least of all that the upstream is well: what it answers may have begun
+            // before the last step.
             0 if self.under_way >= LIMIT_MIN => Some(now_us.saturating_sub(self.answered_us) as f64)
                 .filter(|silence| *silence > self.tolerated_us()),
             0 => None,
@@ -203,8 +207,8 @@ mod tests {
             Origin { limiter: Rc::new(Limiter::new(0)), now_us: 0, queue: VecDeque::new(), busy: Vec::new() }
         }
 
-        /// Runs for `ms` with `asked_per_ms` arrivals; says how many of them were let through, and the 99th percentile
-        /// of the latency of those that were answered, in milliseconds.
+        /// Runs for `ms` with `asked_per_ms` arrivals; says how many of them were let through, and the 99th
+        /// percentile of the latency of those that were answered, in milliseconds.
         fn run(&mut self, ms: u64, asked_per_ms: u64, servers: usize, service_us: u64) -> (f64, f64) {
             let (mut admitted, mut waited_us) = (0_u64, Vec::new());
             for _ in 0..ms {

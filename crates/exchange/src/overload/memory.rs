@@ -1,5 +1,6 @@
-//! How short memory is: the resident set, read by a thread of its own, as one number that workers look at. Buffers,
-//! tables and what the allocator keeps are all in it. What is done about it is the workers' business.
+//! How short memory is: the resident set, read by a thread of its own, as one number that workers look at.
+//! Buffers, tables and what the allocator keeps are all in it. What is done about it is the workers'
+//! business.
 
 use std::fs::File;
 use std::io;
@@ -10,11 +11,11 @@ use std::time::Duration;
 
 use super::priority::Priority;
 
-/// How often the resident set is read: a read takes some 20 microseconds, a thousandth of this, and in this time even a
-/// flood over loopback takes less than the distance between two steps.
+/// How often the resident set is read: a read takes some 20 microseconds, a thousandth of this, and in this
+/// time even a flood over loopback takes less than the distance between two steps.
 const PERIOD: Duration = Duration::from_millis(20);
-/// Shares of the limit, in percent, from which each step holds. Between the first and the last lies what exchanges under
-/// way may still take until they end.
+/// Shares of the limit, in percent, from which each step holds. Between the first and the last lies what
+/// exchanges under way may still take until they end.
 const STEPS_PERCENT: [u64; STEPS] = [80, 85, 90, 95, 98];
 const STEPS: usize = 5;
 /// A step is left when so many percent of the limit below where it was entered: no flutter.
@@ -70,9 +71,9 @@ impl MemoryLevel {
         self.step.load(Ordering::Relaxed) >= REFUSES_CONNECTIONS
     }
 
-    /// Whether so many bytes more may be held. They count from now on: what a flood brings between two readings of the
-    /// resident set, or while the thread that reads waits for a core, must not pass the limit either. Refused bytes do
-    /// not count, because they are not held.
+    /// Whether so many bytes more may be held. They count from now on: what a flood brings between two
+    /// readings of the resident set, or while the thread that reads waits for a core, must not pass the limit
+    /// either. Refused bytes do not count, because they are not held.
     pub fn try_reserve(&self, bytes: usize) -> bool {
         if self.room_bytes.load(Ordering::Relaxed) == NO_LIMIT {
             return true;
@@ -88,8 +89,8 @@ impl MemoryLevel {
         self.readings.load(Ordering::Relaxed)
     }
 
-    /// Frees `bytes` that were reserved after the reading with this number. After a later reading nothing is done,
-    /// because that reading is the room already, and the next one shows what was freed.
+    /// Frees `bytes` that were reserved after the reading with this number. After a later reading nothing is
+    /// done, because that reading is the room already, and the next one shows what was freed.
     pub(super) fn give_back(&self, bytes: usize, reading: u32) {
         if self.reading() == reading && self.room_bytes.load(Ordering::Relaxed) != NO_LIMIT {
             self.room_bytes.fetch_add(i64::try_from(bytes).unwrap_or(0), Ordering::Relaxed);
@@ -128,7 +129,8 @@ fn step(resident_bytes: u64, limit_bytes: u64, before: u8) -> u8 {
     (entered.max(kept.min(usize::from(before)))) as u8
 }
 
-/// Starts the thread that keeps the `level` of `shared` up to date, until the last holder of `shared` drops it.
+/// Starts the thread that keeps the `level` of `shared` up to date, until the last holder of `shared` drops
+/// it.
 ///
 /// # Errors
 /// When the resident set cannot be read, or no thread be made.
@@ -153,8 +155,8 @@ pub fn watch<T: Send + Sync + 'static>(
     std::thread::Builder::new().name("memory".to_owned()).spawn(watch).map(drop)
 }
 
-/// The resident set of this process (proc(5), the second number of `statm`). The file stays open, so that the watch works
-/// without a free descriptor.
+/// The resident set of this process (proc(5), the second number of `statm`). The file stays open, so that the
+/// watch works without a free descriptor.
 #[derive(Debug)]
 pub struct ResidentSet(File);
 

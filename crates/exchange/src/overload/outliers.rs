@@ -5,8 +5,8 @@ pub fn ejectable(nodes: usize, percent: u32) -> usize {
     (nodes * percent as usize / 100).max(1).min(nodes.saturating_sub(1))
 }
 
-/// The indexes of latencies that are at least `factor` times the median of the others, the slowest first. `None` is a
-/// node with too few requests to judge; it counts as no neighbour either.
+/// The indexes of latencies that are at least `factor` times the median of the others, the slowest first.
+/// `None` is a node with too few requests to judge; it counts as no neighbour either.
 pub fn slow(latencies_us: &[Option<u64>], factor: f64) -> Vec<usize> {
     let mut known: Vec<(u64, usize)> =
         latencies_us.iter().enumerate().filter_map(|(index, latency)| Some(((*latency)?, index))).collect();
@@ -18,7 +18,8 @@ pub fn slow(latencies_us: &[Option<u64>], factor: f64) -> Vec<usize> {
     known.iter().enumerate().rev().filter(is_slow).map(|(_, (_, index))| *index).collect()
 }
 
-/// The lower median of sorted latencies without the one at `place`; `None` if there is no other, or if it is 0.
+/// The lower median of sorted latencies without the one at `place`; `None` if there is no other, or if it is
+/// 0.
 fn median_without(sorted: &[(u64, usize)], place: usize) -> Option<u64> {
     let middle = sorted.len().checked_sub(2)? / 2;
     let middle = if middle < place { middle } else { middle + 1 };

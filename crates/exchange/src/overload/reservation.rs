@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::OverloadState;
 use crate::failure::ExchangeFailure;
 
-/// Reserved bytes, until they are dropped. A state that is freed before the next reading of the resident set then takes no
-/// room from others.
+/// Reserved bytes, until they are dropped. A state that is freed before the next reading of the resident set
+/// then takes no room from others.
 #[derive(Debug)]
 pub struct Reservation {
     shared: Arc<OverloadState>,

@@ -1,5 +1,6 @@
-//! The retry budget of an upstream: retries may be a share of the requests of the last window, and a few per second
-//! besides, so that retries cannot multiply the load of nodes that fail under it. Shared by the workers without a lock.
+//! The retry budget of an upstream: retries may be a share of the requests of the last window, and a few per
+//! second besides, so that retries cannot multiply the load of nodes that fail under it. Shared by the
+//! workers without a lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -53,8 +54,8 @@ impl RetryBudget {
         self.add(&self.requests, now_ms);
     }
 
-    /// Takes one retry; false if the budget is used up. Workers that ask at the same moment may both be refused the last
-    /// one, and never get more than there is.
+    /// Takes one retry; false if the budget is used up. Workers that ask at the same moment may both be
+    /// refused the last one, and never get more than there is.
     pub fn withdraw(&self, now_ms: u64) -> bool {
         // Counted first, so that two workers cannot both find the last one free.
         self.add(&self.retries, now_ms);
@@ -65,7 +66,8 @@ impl RetryBudget {
         is_granted
     }
 
-    /// Gives a retry back that was not made. One of an earlier slot is lost, which errs on the side of fewer retries.
+    /// Gives a retry back that was not made. One of an earlier slot is lost, which errs on the side of fewer
+    /// retries.
     pub fn give_back(&self, now_ms: u64) {
         let number = self.number(now_ms);
         // The result says whether there was anything to take back.

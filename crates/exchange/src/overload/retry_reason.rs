@@ -85,7 +85,11 @@ mod tests {
             (Cause::BadResponse,    Sent::Answered,   InvalidResponse),
         ];
         for (cause, sent, expected) in cases {
-            assert_eq!(RetryReason::of(&ExchangeFailure::new(cause, ""), sent), expected, "{cause:?} {sent:?}");
+            assert_eq!(
+                RetryReason::of(&ExchangeFailure::new(cause, ""), sent),
+                expected,
+                "{cause:?} {sent:?}"
+            );
         }
         for (place, reason) in RetryReason::ALL.into_iter().enumerate() {
             assert_eq!(reason as usize, place);

@@ -1,5 +1,5 @@
-//! Requests of all workers that wait for a place at an upstream: by priority, then in order of arrival. A place that
-//! becomes free wakes the first one. The lock is taken only while a request waits.
+//! Requests of all workers that wait for a place at an upstream: by priority, then in order of arrival. A
+//! place that becomes free wakes the first one. The lock is taken only while a request waits.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,8 +15,9 @@ use super::Priority;
 /// See the module. The configuration bounds its length.
 #[derive(Debug, Default)]
 pub struct WaitQueue {
-    /// How many wait. Sequentially consistent with the counts of [`Gate`](super::gate::Gate): a request counts itself here
-    /// before it tries for a place, and a place is given back before this is read, so that one of both sees the other.
+    /// How many wait. Sequentially consistent with the counts of [`Gate`](super::gate::Gate): a request
+    /// counts itself here before it tries for a place, and a place is given back before this is read, so that
+    /// one of both sees the other.
     waiting: AtomicU32,
     waiters: Mutex<Waiters>,
     waits: AtomicU64,
@@ -63,12 +64,14 @@ impl WaitQueue {
         self.waiting.load(Ordering::SeqCst)
     }
 
-    /// Whether a request that does not wait may try before those that do, because each of them wants nodes that have no place.
+    /// Whether a request that does not wait may try before those that do, because each of them wants nodes
+    /// that have no place.
     pub fn lets_pass(&self) -> bool {
         self.is_empty() || self.waiters.lock().by_turn.values().all(|entry| entry.lets_pass)
     }
 
-    /// Joins the queue of at most `most` requests; if it is full, in place of the last one of a lower priority.
+    /// Joins the queue of at most `most` requests; if it is full, in place of the last one of a lower
+    /// priority.
     pub fn join(self: &Arc<Self>, priority: Priority, most: u32) -> Option<Waiter> {
         let mut waiters = self.waiters.lock();
         let mut removed = None;
@@ -137,8 +140,8 @@ pub struct Waiter {
 pub struct Displaced;
 
 impl Waiter {
-    /// Tries for a place with `enter` if it is this request's turn, or if all before it let it pass; otherwise this task is
-    /// woken when it may be.
+    /// Tries for a place with `enter` if it is this request's turn, or if all before it let it pass;
+    /// otherwise this task is woken when it may be.
     ///
     /// # Errors
     /// A request of a higher priority has taken its place in the queue.
@@ -170,8 +173,9 @@ impl Waiter {
         }
     }
 
-    /// Wakes the next request if this one lets it pass. If this one was not woken for a free place, only one that was blocked
-    /// for all is woken, because this one may have held the place at the upstream during its try.
+    /// Wakes the next request if this one lets it pass. If this one was not woken for a free place, only one
+    /// that was blocked for all is woken, because this one may have held the place at the upstream during its
+    /// try.
     #[cold]
     fn pass_on(&self, blocked: Blocked, was_woken: bool) {
         let mut waiters = self.queue.waiters.lock();
@@ -191,8 +195,8 @@ impl Waiter {
         }
     }
 
-    /// Leaves the queue. The next one is woken, because there may be a place for it too, or this one was woken for a place
-    /// that it does not take.
+    /// Leaves the queue. The next one is woken, because there may be a place for it too, or this one was
+    /// woken for a place that it does not take.
     fn leave(&mut self) {
         if std::mem::replace(&mut self.has_left, true) {
             return;

@@ -1,5 +1,5 @@
-//! Counts of the recent past: requests, failures and latency in a ring of slices of time. All workers write it without a
-//! lock. Time is passed in.
+//! Counts of the recent past: requests, failures and latency in a ring of slices of time. All workers write
+//! it without a lock. Time is passed in.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -9,8 +9,8 @@ pub const SLICES: u64 = 10;
 /// See the module. A count that is written while another worker begins a slice anew may be lost.
 #[derive(Debug, Default)]
 pub struct SlidingWindow {
-    /// The width of the slices in milliseconds; 0 before the first request. Numbers of slices of another width mean another
-    /// time.
+    /// The width of the slices in milliseconds; 0 before the first request. Numbers of slices of another
+    /// width mean another time.
     width_ms: AtomicU64,
     slices: [Slice; SLICES as usize],
 }
@@ -58,8 +58,8 @@ impl SlidingWindow {
         let number = now_ms / width_ms;
         let slice = &self.slices[(number % SLICES) as usize];
         let seen = slice.number.load(Ordering::Relaxed);
-        // The clock of another worker may be ahead by one slice, which has another place in the ring; a number that is a
-        // whole ring ahead is left from slices of another width.
+        // The clock of another worker may be ahead by one slice, which has another place in the ring; a
+        // number that is a whole ring ahead is left from slices of another width.
         if seen != number
             && slice.number.compare_exchange(seen, number, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {

@@ -1,9 +1,11 @@
-//! The one kind of queue for plugins that report what happened: workers push entries without ever waiting, batches are
-//! delivered by a task of the service thread. A queue is bounded in entries and bytes, retries included; what does not
-//! fit is dropped, counted and said once in a while. It knows neither entries nor where they go.
+//! The one kind of queue for plugins that report what happened: workers push entries without ever waiting,
+//! batches are delivered by a task of the service thread. A queue is bounded in entries and bytes, retries
+//! included; what does not fit is dropped, counted and said once in a while. It knows neither entries nor
+//! where they go.
 //!
-//! Batches are formed as the contract's data plane does it: when there are enough entries, when the oldest has waited
-//! long enough, or when no other has come for a while (`batch_max_size`, `buffer_duration`, `inactive_timeout`).
+//! Batches are formed as the contract's data plane does it: when there are enough entries, when the oldest
+//! has waited long enough, or when no other has come for a while (`batch_max_size`, `buffer_duration`,
+//! `inactive_timeout`).
 
 mod complaint;
 mod failure;
@@ -33,8 +35,8 @@ pub use settings::QueueSettings;
 use complaint::Complaints;
 use metrics::{QueueSeries, QueueTotals};
 
-/// The most bytes one queue holds; a thousandth of it is a long entry. A peer that is gone must not take the memory
-/// that requests need.
+/// The most bytes one queue holds; a thousandth of it is a long entry. A peer that is gone must not take the
+/// memory that requests need.
 pub const QUEUE_MAX_BYTES: usize = 64 * 1024 * 1024;
 /// The most bytes all queues together hold.
 pub const ALL_QUEUES_MAX_BYTES: usize = 256 * 1024 * 1024;
@@ -53,7 +55,8 @@ pub trait Sink: Send + Sync + 'static {
     fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a>;
 }
 
-/// A worker's way into a queue. Held by plugin instances; what is left when the last is gone is still delivered.
+/// A worker's way into a queue. Held by plugin instances; what is left when the last is gone is still
+/// delivered.
 pub struct BatchQueue {
     shared: Arc<BatchQueueState>,
     entries: UnboundedSender<BatchEntry>,
@@ -91,8 +94,8 @@ pub(super) struct Queues {
 }
 
 impl BatchQueue {
-    /// Puts an entry into the queue and returns at once; false if it was dropped because the queue is full or memory
-    /// is short.
+    /// Puts an entry into the queue and returns at once; false if it was dropped because the queue is full or
+    /// memory is short.
     pub fn push(&self, entry: Vec<u8>) -> bool {
         let is_taken = self.push_silently(entry);
         if !is_taken {
@@ -107,7 +110,8 @@ impl BatchQueue {
         self.push(entry)
     }
 
-    /// As [`BatchQueue::push`], for entries that are lines of the log: the log does not tell of a dropped one, the metrics do.
+    /// As [`BatchQueue::push`], for entries that are lines of the log: the log does not tell of a dropped
+    /// one, the metrics do.
     pub fn push_silently(&self, entry: Vec<u8>) -> bool {
         let shared = &*self.shared;
         let now_ms = now_ms();
@@ -125,7 +129,8 @@ impl BatchQueue {
             shared.totals.dropped(1);
             return false;
         }
-        // The task sleeps while nothing is due: it has to hear of the first entry and of a full batch, not of each.
+        // The task sleeps while nothing is due: it has to hear of the first entry and of a full batch, not of
+        // each.
         if waiting == 1
             || waiting.is_multiple_of(shared.settings.batch_max_entries)
             || shared.process.flush_now.load(Ordering::Relaxed)

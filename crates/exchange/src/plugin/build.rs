@@ -13,13 +13,14 @@ use super::{services, state};
 /// Compiles a configuration that was checked; the error is a sentence.
 pub type BuildPlugin = fn(&Build<'_>, &Value) -> Result<Arc<dyn Plugin>, String>;
 
-/// Plugins inside plugins, the outermost included. A configuration is at most as deep as its schema allows; this holds
-/// where a schema refers to itself.
+/// Plugins inside plugins, the outermost included. A configuration is at most as deep as its schema allows;
+/// this holds where a schema refers to itself.
 pub const NESTED_MAX: u8 = 4;
 
 /// Everything that an instance is built with.
 pub struct Build<'a> {
-    /// The object it stands in, such as `/routes/1`; inside another plugin, with that plugin's label: `/routes/1#rules/0`.
+    /// The object it stands in, such as `/routes/1`; inside another plugin, with that plugin's label:
+    /// `/routes/1#rules/0`.
     pub owner: &'a str,
     /// The plugin's metadata, if there is any.
     pub metadata: Option<&'a Value>,
@@ -35,7 +36,8 @@ pub struct Build<'a> {
 
 /// The compiler, as far as a plugin needs it to build parts of its own.
 pub trait Assembly {
-    /// Builds an instance of the plugin `name` as a part of another one; nothing if `_meta.disable` switches it off.
+    /// Builds an instance of the plugin `name` as a part of another one; nothing if `_meta.disable` switches
+    /// it off.
     ///
     /// # Errors
     /// Why it cannot be built, a sentence.
@@ -71,12 +73,18 @@ pub trait Assembly {
 }
 
 impl Build<'_> {
-    /// Builds an instance of the plugin `name` inside this one. `label` tells it from others inside this one: its state over
-    /// configuration changes is kept under it. Nothing if it is switched off.
+    /// Builds an instance of the plugin `name` inside this one. `label` tells it from others inside this one:
+    /// its state over configuration changes is kept under it. Nothing if it is switched off.
     ///
     /// # Errors
-    /// When there is no such plugin, it cannot be built, or more than [`NESTED_MAX`] plugins stand inside each other.
-    pub fn plugin(&self, label: &str, name: &str, config: &Value) -> Result<Option<Arc<PluginInstance>>, String> {
+    /// When there is no such plugin, it cannot be built, or more than [`NESTED_MAX`] plugins stand inside
+    /// each other.
+    pub fn plugin(
+        &self,
+        label: &str,
+        name: &str,
+        config: &Value,
+    ) -> Result<Option<Arc<PluginInstance>>, String> {
         let depth = self.depth + 1;
         if depth >= NESTED_MAX {
             return Err(format!("{label}: more than {NESTED_MAX} plugins inside each other"));
@@ -85,14 +93,15 @@ impl Build<'_> {
         self.assembly.plugin(&owner, depth, name, config).map_err(|reason| format!("{label}: {reason}"))
     }
 
-    /// The content of the object of the kind `protos` that the configuration names in a field `proto_id`: a change of it
-    /// builds the kinds that [check protos](super::PluginKind::checking_protos) anew. None if there is no such object.
+    /// The content of the object of the kind `protos` that the configuration names in a field `proto_id`: a
+    /// change of it builds the kinds that [check protos](super::PluginKind::checking_protos) anew. None if
+    /// there is no such object.
     pub fn proto(&self, id: &str) -> Option<&str> {
         self.assembly.proto(id)
     }
 
-    /// Compiles the upstream `written` in this plugin's configuration. `label` tells it from others there: its connections
-    /// and balancers survive configuration changes under it.
+    /// Compiles the upstream `written` in this plugin's configuration. `label` tells it from others there:
+    /// its connections and balancers survive configuration changes under it.
     ///
     /// # Errors
     /// Why it is no upstream, a sentence.

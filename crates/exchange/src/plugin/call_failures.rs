@@ -1,5 +1,5 @@
-//! How often plugins could not do their work because a server that they ask failed: a counter for each plugin, which
-//! its instances share. It knows no plugin.
+//! How often plugins could not do their work because a server that they ask failed: a counter for each
+//! plugin, which its instances share. It knows no plugin.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

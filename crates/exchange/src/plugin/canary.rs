@@ -1,5 +1,5 @@
-//! Two versions of an extension behind one instance: each request is served by one of them from its beginning to its end. It
-//! knows no language.
+//! Two versions of an extension behind one instance: each request is served by one of them from its beginning
+//! to its end. It knows no language.
 
 use std::sync::Arc;
 
@@ -80,8 +80,8 @@ impl CanaryPlugin {
 }
 
 impl CanaryShare {
-    /// Whether the request or session is served by the version on trial. An expression that cannot be decided leaves it with
-    /// the other.
+    /// Whether the request or session is served by the version on trial. An expression that cannot be decided
+    /// leaves it with the other.
     pub(super) fn draws(&self, source: &impl VariableSource) -> bool {
         let holds = self.vars.as_ref().is_none_or(|vars| vars.verdict(source).unwrap_or(false));
         holds && fastrand::f64() * 100.0 < self.percent

@@ -1,5 +1,5 @@
-//! A compiled chain: plugin instances sorted once and split by phase, so that an unused phase is an empty slice.
-//! It knows the order of plugins and nothing of where they were written.
+//! A compiled chain: plugin instances sorted once and split by phase, so that an unused phase is an empty
+//! slice. It knows the order of plugins and nothing of where they were written.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use router::vars::{Expression, VariableSource};
 use serde_json::Value;
 
 use super::ordered::{ByPhase, Ordered};
-use super::phase::{PhaseDecision, Flow, Plugin, ResponseStep};
+use super::phase::{Flow, PhaseDecision, Plugin, ResponseStep};
 use super::phase_name::PluginPhase;
 use super::reply::BufferedReply;
 use crate::exchange::Exchange;
@@ -35,15 +35,17 @@ pub struct PluginInstance {
 }
 
 impl PluginInstance {
-    /// Whether the instance runs for this exchange: as [`PluginInstance::decides`] has said, or as its filter says now.
+    /// Whether the instance runs for this exchange: as [`PluginInstance::decides`] has said, or as its filter
+    /// says now.
     #[inline]
     pub fn applies(&self, exchange: &Exchange) -> bool {
         let Some(filter) = &self.filter else { return true };
         exchange.states.verdict(self.number).unwrap_or_else(|| PluginInstance::verdict(filter, exchange))
     }
 
-    /// Whether the instance runs in a phase that may end the request. The verdict holds for the rest of the request,
-    /// because the instance itself may change what its filter reads, such as a credential that it hides.
+    /// Whether the instance runs in a phase that may end the request. The verdict holds for the rest of the
+    /// request, because the instance itself may change what its filter reads, such as a credential that it
+    /// hides.
     #[inline]
     pub fn decides(&self, exchange: &Exchange) -> bool {
         let Some(filter) = &self.filter else { return true };
@@ -62,8 +64,8 @@ impl PluginInstance {
         })
     }
 
-    /// Runs a phase of the request on behalf of a plugin that was built with this one: its filter and its own state hold.
-    /// Phases without a decision always continue.
+    /// Runs a phase of the request on behalf of a plugin that was built with this one: its filter and its own
+    /// state hold. Phases without a decision always continue.
     pub async fn run(&self, phase: PluginPhase, exchange: &mut Exchange) -> PhaseDecision {
         if !self.phases.contains(&phase) || !self.decides(exchange) {
             return PhaseDecision::Continue;
@@ -92,7 +94,8 @@ impl PluginInstance {
         }
     }
 
-    /// Runs the phase of the response head on behalf of a plugin that was built with this one. A failure is only in the log.
+    /// Runs the phase of the response head on behalf of a plugin that was built with this one. A failure is
+    /// only in the log.
     pub async fn run_response_head(&self, exchange: &mut Exchange) {
         if !self.phases.contains(&PluginPhase::ResponseHead) || !self.applies(exchange) {
             return;
@@ -108,7 +111,8 @@ impl PluginInstance {
         exchange.instance.set(outer);
     }
 
-    /// Runs the log phase on behalf of a plugin that was built with this one. Tasks for afterwards are not started.
+    /// Runs the log phase on behalf of a plugin that was built with this one. Tasks for afterwards are not
+    /// started.
     pub fn run_log(&self, exchange: &Exchange) {
         if self.phases.contains(&PluginPhase::Log) && self.applies(exchange) {
             let outer = exchange.instance.replace(self.number);
@@ -180,11 +184,18 @@ impl Ordered for Arc<PluginInstance> {
 impl Chain {
     /// Sorts `instances` and splits them by phase.
     pub fn new(instances: Vec<Arc<PluginInstance>>) -> Chain {
-        const ON_REQUEST: [PluginPhase; 5] =
-            [PluginPhase::Preflight, PluginPhase::Rewrite, PluginPhase::RequestBody, PluginPhase::Access, PluginPhase::BeforeProxy];
-        let concerns_request =
-            |one: &Arc<PluginInstance>| one.reads_body || ON_REQUEST.iter().any(|phase| one.phases.contains(phase));
-        let reads_in_rewrite = |one: &Arc<PluginInstance>| one.reads_body && one.phases.contains(&PluginPhase::Rewrite);
+        const ON_REQUEST: [PluginPhase; 5] = [
+            PluginPhase::Preflight,
+            PluginPhase::Rewrite,
+            PluginPhase::RequestBody,
+            PluginPhase::Access,
+            PluginPhase::BeforeProxy,
+        ];
+        let concerns_request = |one: &Arc<PluginInstance>| {
+            one.reads_body || ON_REQUEST.iter().any(|phase| one.phases.contains(phase))
+        };
+        let reads_in_rewrite =
+            |one: &Arc<PluginInstance>| one.reads_body && one.phases.contains(&PluginPhase::Rewrite);
         Chain {
             concerns_request: instances.iter().any(concerns_request),
             reads_body: instances.iter().any(|one| one.reads_body),
@@ -199,7 +210,10 @@ impl Chain {
     }
 
     /// The instances of `phase` in running order.
-    pub fn of(&self, phase: PluginPhase) -> impl DoubleEndedIterator<Item = &Arc<PluginInstance>> + ExactSizeIterator {
+    pub fn of(
+        &self,
+        phase: PluginPhase,
+    ) -> impl DoubleEndedIterator<Item = &Arc<PluginInstance>> + ExactSizeIterator {
         self.instances.of(phase as usize)
     }
 

@@ -1,8 +1,8 @@
-//! The coding of a response body on its way to the client (RFC 9110 section 8.4.1), behind every plugin that sees or edits
-//! the body. It knows no coding and no plugin.
+//! The coding of a response body on its way to the client (RFC 9110 section 8.4.1), behind every plugin that
+//! sees or edits the body. It knows no coding and no plugin.
 
-/// Codes one response body. A plugin makes it in [`Plugin::encoder`](super::Plugin::encoder); the exchange drops it with
-/// its response, complete or not.
+/// Codes one response body. A plugin makes it in [`Plugin::encoder`](super::Plugin::encoder); the exchange
+/// drops it with its response, complete or not.
 pub trait BodyEncoder {
     /// Takes the next piece of the body and appends to `coded` as much of its coded form as is ready.
     ///
@@ -10,8 +10,9 @@ pub trait BodyEncoder {
     /// When the body cannot be coded. The response is cut then, because its client expects the coding.
     fn piece(&mut self, piece: &[u8], coded: &mut Vec<u8>) -> Result<(), EncoderFailed>;
 
-    /// The upstream has nothing more at hand: an encoder of a stream appends everything that it holds back, so that a
-    /// client can decode all pieces so far. It appends nothing if there was no piece since the last call.
+    /// The upstream has nothing more at hand: an encoder of a stream appends everything that it holds back,
+    /// so that a client can decode all pieces so far. It appends nothing if there was no piece since the last
+    /// call.
     ///
     /// # Errors
     /// As for [`BodyEncoder::piece`].

@@ -1,6 +1,6 @@
-//! Counters of events in plugins for the metrics, such as copies that a mirror did not get. A counter belongs to a plugin
-//! and an event, and is shared by all instances that ask for it; it lives as long as the process, so that a change of the
-//! configuration does not reset it. It knows no plugin.
+//! Counters of events in plugins for the metrics, such as copies that a mirror did not get. A counter belongs
+//! to a plugin and an event, and is shared by all instances that ask for it; it lives as long as the process,
+//! so that a change of the configuration does not reset it. It knows no plugin.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ pub type EventCounter = Arc<AtomicU64>;
 /// See the module.
 #[derive(Default)]
 pub struct PluginEvents {
-    /// By plugin and event. Both are names in the program, so that the table is as long as the sources make it.
+    /// By plugin and event. Both are names in the program, so that the table is as long as the sources make
+    /// it.
     counters: Mutex<BTreeMap<(&'static str, &'static str), EventCounter>>,
 }
 

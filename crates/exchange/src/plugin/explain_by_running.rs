@@ -1,5 +1,6 @@
-//! Explains a plugin by running one of its phases. This is only for plugins with phases that read nothing but the exchange
-//! and the configuration, and change nothing but the exchange; each plugin says so itself by calling it.
+//! Explains a plugin by running one of its phases. This is only for plugins with phases that read nothing but
+//! the exchange and the configuration, and change nothing but the exchange; each plugin says so itself by
+//! calling it.
 
 use super::explained::Explained;
 use super::phase::{Flow, Plugin};
@@ -22,7 +23,8 @@ pub fn explain_by_running(plugin: &dyn Plugin, exchange: &mut Exchange, phase: P
     }
 }
 
-/// The answer of a plugin that does not let the request pass at once. A future is dropped before its first step.
+/// The answer of a plugin that does not let the request pass at once. A future is dropped before its first
+/// step.
 fn answer(flow: Flow<'_>) -> Option<Explained> {
     match flow {
         Flow::Continue => None,

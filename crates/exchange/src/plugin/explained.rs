@@ -1,5 +1,5 @@
-//! The answer of a plugin to the question "what would you do with this request?", for pages and commands that explain a
-//! decision. Giving it has no effect on anything but the exchange of the question.
+//! The answer of a plugin to the question "what would you do with this request?", for pages and commands that
+//! explain a decision. Giving it has no effect on anything but the exchange of the question.
 
 use std::borrow::Cow;
 
@@ -93,7 +93,9 @@ impl Explained {
     pub fn replies(reply: &BufferedReply) -> Explained {
         let location = reply.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("location"));
         let (action, text) = match location {
-            Some((_, location)) if (300..400).contains(&reply.status) => (EffectKind::Redirect, cut(location)),
+            Some((_, location)) if (300..400).contains(&reply.status) => {
+                (EffectKind::Redirect, cut(location))
+            }
             _ => (EffectKind::Reply, cut(String::from_utf8_lossy(&reply.body).trim_end())),
         };
         Explained::does(action, Some(reply.status), text)
@@ -114,7 +116,8 @@ impl Explained {
         Explained::does(EffectKind::Change, None, text)
     }
 
-    /// The plugin divides such requests among these upstreams; `text` names the rule, and the shares are added to it.
+    /// The plugin divides such requests among these upstreams; `text` names the rule, and the shares are
+    /// added to it.
     pub fn divides(text: &str, choices: Vec<UpstreamChoice>) -> Explained {
         let named = choices.iter().map(|choice| {
             let name = choice.upstream.as_ref().map_or("that of the route", |upstream| upstream.identity());
@@ -140,7 +143,9 @@ impl Explained {
 
     /// Whether the request would end here.
     pub fn ends(&self) -> bool {
-        self.would.as_ref().is_some_and(|would| matches!(would.action, EffectKind::Reply | EffectKind::Redirect))
+        self.would
+            .as_ref()
+            .is_some_and(|would| matches!(would.action, EffectKind::Reply | EffectKind::Redirect))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Plugins of users, which are loaded while the gateway runs: one loaded version of an extension stands in for a
-//! [`PluginKind`](super::PluginKind). It knows no language.
+//! Plugins of users, which are loaded while the gateway runs: one loaded version of an extension stands in
+//! for a [`PluginKind`](super::PluginKind). It knows no language.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use super::phase_name::PluginPhase;
 use super::services::Services;
 use super::stream::{StreamPhase, StreamPlugin};
 
-/// Names of extensions that one process ever loads: a name lives as long as the process, because instances, logs and metrics
-/// keep it.
+/// Names of extensions that one process ever loads: a name lives as long as the process, because instances,
+/// logs and metrics keep it.
 pub const EXTENSION_NAMES_MAX: usize = 1_000;
 /// The longest name of an extension, in bytes.
 pub const EXTENSION_NAME_BYTES_MAX: usize = 100;
 
-/// One version of an extension, loaded: its code compiles and has told of itself. Any thread may use it; interpreters and
-/// memories belong to workers.
+/// One version of an extension, loaded: its code compiles and has told of itself. Any thread may use it;
+/// interpreters and memories belong to workers.
 pub trait Extension: Send + Sync + 'static {
     /// Where its instances run among those of other plugins: higher first.
     fn priority(&self) -> i64;
@@ -67,7 +67,8 @@ pub trait Extension: Send + Sync + 'static {
         Err("it serves HTTP only, not layer 4".to_owned())
     }
 
-    /// Its endpoints for clients, which a route with `public-api` serves. The code of each is an [`EndpointCode`].
+    /// Its endpoints for clients, which a route with `public-api` serves. The code of each is an
+    /// [`EndpointCode`].
     fn public_endpoints(&self) -> Arc<[LoadedEndpoint]> {
         Arc::default()
     }
@@ -136,7 +137,8 @@ pub fn interned_name(name: &str) -> Result<&'static str, String> {
     Ok(kept)
 }
 
-/// The set of `phases`, in their order, for as long as the process lives. There are only as many sets as extensions differ in.
+/// The set of `phases`, in their order, for as long as the process lives. There are only as many sets as
+/// extensions differ in.
 pub fn interned_phases(phases: &[PluginPhase]) -> &'static [PluginPhase] {
     static SETS: Mutex<Vec<&'static [PluginPhase]>> = Mutex::new(Vec::new());
     let mut wanted = phases.to_vec();

@@ -1,4 +1,5 @@
-//! Loads extensions in the languages that boot handed in, and keeps recently loaded ones. It names no language.
+//! Loads extensions in the languages that boot handed in, and keeps recently loaded ones. It names no
+//! language.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -15,8 +16,8 @@ use serde_json::Value;
 use super::extension::{Extension, ExtensionLanguage, interned_name};
 use super::services::Services;
 
-/// Versions that were loaded last and stay loaded, so that a write loads its version once for the check and for coming into
-/// force.
+/// Versions that were loaded last and stay loaded, so that a write loads its version once for the check and
+/// for coming into force.
 const RECENT_MAX: usize = 8;
 
 /// A loaded version, as the compiler finds it in [`LoadedVersion::code`].
@@ -149,7 +150,8 @@ fn loaded_version(name: &'static str, extension: Arc<dyn Extension>, priority: i
     LoadedVersion { info, serial: SERIAL.fetch_add(1, Ordering::Relaxed), code }
 }
 
-/// The number of the choice between versions of `name`; from the end of the numbers, which those of instances never reach.
+/// The number of the choice between versions of `name`; from the end of the numbers, which those of instances
+/// never reach.
 fn choice_of(name: &'static str) -> u32 {
     static NAMES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
     let mut names = NAMES.lock();

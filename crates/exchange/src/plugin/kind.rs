@@ -51,7 +51,8 @@ pub struct PluginKind {
     pub auth: bool,
     /// Whether the copy of a global rule is skipped where the route has its own (contract section 2.5).
     pub prefer_route: bool,
-    /// The JSON Schema of its configuration on routes, services, plugin configs, consumer groups and global rules.
+    /// The JSON Schema of its configuration on routes, services, plugin configs, consumer groups and global
+    /// rules.
     pub schema: fn() -> Value,
     /// The JSON Schema of its configuration on consumers and credentials, for authentication plugins.
     pub consumer_schema: Option<fn() -> Value>,
@@ -73,8 +74,9 @@ pub struct PluginKind {
     pub check_stream: fn(&Value) -> Result<(), String>,
     /// Checks the content of an object of the kind `protos`, for a kind that is built with them.
     pub check_proto: Option<CheckProto>,
-    /// The fields of a consumer's configuration that find the consumer (`key` of `key-auth`), for authentication plugins.
-    /// Of more than one field, all values together are the key (see [`model::catalog::consumer_key`]).
+    /// The fields of a consumer's configuration that find the consumer (`key` of `key-auth`), for
+    /// authentication plugins. Of more than one field, all values together are the key (see
+    /// [`model::catalog::consumer_key`]).
     pub consumer_key: &'static [&'static str],
     /// Compiles a consumer's configuration into [`Consumer::compiled`](crate::exchange::Consumer::compiled).
     pub compile_credential: Option<CompileCredential>,
@@ -88,7 +90,8 @@ pub struct PluginKind {
     pub apis: &'static [PluginApi],
     /// Its endpoints in the control API.
     pub control_endpoints: &'static [ControlEndpoint],
-    /// Other plugins that its instances are built with, and so with their metadata: a change of it builds them anew.
+    /// Other plugins that its instances are built with, and so with their metadata: a change of it builds
+    /// them anew.
     pub parts: &'static [&'static str],
     /// Whether its instances are built with the endpoints of extensions: a change of one builds them anew.
     pub opens_endpoints: bool,
@@ -153,8 +156,8 @@ impl PluginKind {
         }
     }
 
-    /// Runs as long as there are metadata of it: then an instance is built with an empty configuration, of which the owner is
-    /// the metadata (`/plugin_metadata/NAME`).
+    /// Runs as long as there are metadata of it: then an instance is built with an empty configuration, of
+    /// which the owner is the metadata (`/plugin_metadata/NAME`).
     #[must_use]
     pub const fn running_by_metadata(self) -> PluginKind {
         PluginKind { runs_by_metadata: true, ..self }
@@ -166,8 +169,8 @@ impl PluginKind {
         PluginKind { check, ..self }
     }
 
-    /// Checks with `check` what must hold among running instances. The build must refuse the same, because the state may
-    /// differ by then.
+    /// Checks with `check` what must hold among running instances. The build must refuse the same, because
+    /// the state may differ by then.
     #[must_use]
     pub const fn checked_with_running(self, check: CheckAmong) -> PluginKind {
         PluginKind { check_running: Some(check), ..self }
@@ -191,8 +194,8 @@ impl PluginKind {
         PluginKind { check_metadata: check, ..self }
     }
 
-    /// Checks with `check` what the configuration or the metadata must hold. The build must refuse the same, because the
-    /// metadata may be gone by then.
+    /// Checks with `check` what the configuration or the metadata must hold. The build must refuse the same,
+    /// because the metadata may be gone by then.
     #[must_use]
     pub const fn checked_with_metadata(self, check: CheckWithMetadata) -> PluginKind {
         PluginKind { check_with_metadata: check, ..self }
@@ -204,14 +207,15 @@ impl PluginKind {
         PluginKind { is_global: true, ..self }
     }
 
-    /// Is built with objects of the kind `protos`, of which `check` checks the content: the error is a sentence with the line.
+    /// Is built with objects of the kind `protos`, of which `check` checks the content: the error is a
+    /// sentence with the line.
     #[must_use]
     pub const fn checking_protos(self, check: CheckProto) -> PluginKind {
         PluginKind { check_proto: Some(check), ..self }
     }
 
-    /// Authenticates consumers: their configurations have this schema, and the values of the fields `key` find the
-    /// consumer.
+    /// Authenticates consumers: their configurations have this schema, and the values of the fields `key`
+    /// find the consumer.
     #[must_use]
     pub const fn authenticates(
         self,
@@ -221,14 +225,15 @@ impl PluginKind {
         PluginKind { auth: true, consumer_schema: Some(consumer_schema), consumer_key: key, ..self }
     }
 
-    /// Is an authentication plugin without configurations of consumers, because it asks other plugins or a server.
+    /// Is an authentication plugin without configurations of consumers, because it asks other plugins or a
+    /// server.
     #[must_use]
     pub const fn authenticates_without_consumers(self) -> PluginKind {
         PluginKind { auth: true, ..self }
     }
 
-    /// Compiles consumers' configurations with `compile` when they come into force. A consumer with one that cannot be
-    /// compiled is not found by it, and the reason is a fault of the consumer.
+    /// Compiles consumers' configurations with `compile` when they come into force. A consumer with one that
+    /// cannot be compiled is not found by it, and the reason is a fault of the consumer.
     #[must_use]
     pub const fn compiling_credentials(self, compile: CompileCredential) -> PluginKind {
         PluginKind { compile_credential: Some(compile), ..self }
@@ -308,7 +313,8 @@ impl PluginKind {
         }
     }
 
-    /// As [`PluginKind::info`], with the check against the running instances that keep their state in `states`.
+    /// As [`PluginKind::info`], with the check against the running instances that keep their state in
+    /// `states`.
     pub fn info_with(&self, states: &Arc<StateRegistry>) -> PluginInfo {
         let running = self.check_running.map(|check| {
             let states = Arc::clone(states);

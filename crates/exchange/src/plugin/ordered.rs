@@ -1,12 +1,13 @@
-//! Plugin instances in running order, split by phase when the configuration is compiled, so that a phase without instances
-//! is an empty slice. Chains of HTTP and of layer 4 are made of it.
+//! Plugin instances in running order, split by phase when the configuration is compiled, so that a phase
+//! without instances is an empty slice. Chains of HTTP and of layer 4 are made of it.
 
 /// A plugin instance as a chain orders it.
 pub trait Ordered {
     /// Higher runs first.
     fn priority(&self) -> i64;
 
-    /// The kind's name; it decides between equal priorities, so that the order never depends on how they were written.
+    /// The kind's name; it decides between equal priorities, so that the order never depends on how they were
+    /// written.
     fn name(&self) -> &str;
 
     /// Whether the instance takes part in the phase with this number.

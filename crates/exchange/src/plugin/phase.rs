@@ -37,13 +37,13 @@ pub trait Plugin: Send + Sync + 'static {
         Flow::Continue
     }
 
-    /// Runs before each attempt at an endpoint, the first one included. It may change the request's path and fields, and
-    /// select another upstream with [`Exchange::set_upstream`].
+    /// Runs before each attempt at an endpoint, the first one included. It may change the request's path and
+    /// fields, and select another upstream with [`Exchange::set_upstream`].
     fn before_attempt(&self, _exchange: &mut Exchange, _attempt: NextAttempt) {}
 
-    /// Sees the head of an upstream's final response before [`Plugin::response_head`] of any plugin runs, or the failure in
-    /// place of a response, of which nothing was sent. It may give a stored response that is sent instead, and ask for a
-    /// copy of the body with [`Exchange::tap_response`].
+    /// Sees the head of an upstream's final response before [`Plugin::response_head`] of any plugin runs, or
+    /// the failure in place of a response, of which nothing was sent. It may give a stored response that is
+    /// sent instead, and ask for a copy of the body with [`Exchange::tap_response`].
     fn upstream_response(
         &self,
         _exchange: &mut Exchange,
@@ -52,14 +52,15 @@ pub trait Plugin: Send + Sync + 'static {
         None
     }
 
-    /// May change [`Exchange::response`] before it is sent; runs for upstream responses and local ones alike. The response is
-    /// held back while it waits.
+    /// May change [`Exchange::response`] before it is sent; runs for upstream responses and local ones alike.
+    /// The response is held back while it waits.
     fn response_head<'a>(&'a self, _exchange: &'a mut Exchange) -> ResponseStep<'a> {
         ResponseStep::Done
     }
 
-    /// Sees and edits the response body, in the portions that [`Plugin::wants_response_body`] asked for. It may wait where
-    /// it asked for the whole body; a wait on a piece cuts the response, because the pieces behind it would have to be held.
+    /// Sees and edits the response body, in the portions that [`Plugin::wants_response_body`] asked for. It
+    /// may wait where it asked for the whole body; a wait on a piece cuts the response, because the pieces
+    /// behind it would have to be held.
     fn response_body<'a>(
         &'a self,
         _exchange: &'a mut Exchange,
@@ -70,20 +71,20 @@ pub trait Plugin: Send + Sync + 'static {
     }
 
     /// Sees and edits the trailers of the response, just before the last piece of the body is given to
-    /// [`Plugin::response_body`], so that a plugin may move trailers into the body. Where plugins edit the body, or reply
-    /// themselves, it runs for responses without trailers too, with an empty list that it may fill; otherwise only if there
-    /// are trailers.
+    /// [`Plugin::response_body`], so that a plugin may move trailers into the body. Where plugins edit the
+    /// body, or reply themselves, it runs for responses without trailers too, with an empty list that it may
+    /// fill; otherwise only if there are trailers.
     fn response_trailers(&self, _exchange: &mut Exchange, _trailers: &mut Headers) {}
 
-    /// How much the client wants the body of [`Exchange::response`] in the coding of this plugin: thousandths of the weight
-    /// in its `Accept-Encoding` (RFC 9110 section 12.4.2), 0 for not at all. Asked after [`Plugin::response_head`] of all
-    /// plugins; it may say in `Vary` that it has read the field.
+    /// How much the client wants the body of [`Exchange::response`] in the coding of this plugin: thousandths
+    /// of the weight in its `Accept-Encoding` (RFC 9110 section 12.4.2), 0 for not at all. Asked after
+    /// [`Plugin::response_head`] of all plugins; it may say in `Vary` that it has read the field.
     fn coding_weight(&self, _exchange: &mut Exchange) -> u16 {
         0
     }
 
-    /// Begins to code the response body: writes the fields of a coded response and gives the encoder. Called of the plugin
-    /// with the greatest [`Plugin::coding_weight`], of equal ones the first by priority.
+    /// Begins to code the response body: writes the fields of a coded response and gives the encoder. Called
+    /// of the plugin with the greatest [`Plugin::coding_weight`], of equal ones the first by priority.
     fn encoder(&self, _exchange: &mut Exchange) -> Option<Box<dyn BodyEncoder>> {
         None
     }
@@ -91,18 +92,20 @@ pub trait Plugin: Send + Sync + 'static {
     /// Sees each 1xx answer before it is passed on.
     fn informational(&self, _exchange: &mut Exchange, _head: &mut ResponseHead) {}
 
-    /// Runs after the exchange ended, before [`Plugin::before_log`] of any plugin masks parts of it. Called of the plugins in
-    /// [`PluginPhase::BeforeLog`].
+    /// Runs after the exchange ended, before [`Plugin::before_log`] of any plugin masks parts of it. Called
+    /// of the plugins in [`PluginPhase::BeforeLog`].
     fn request_ended(&self, _exchange: &Exchange) {}
 
-    /// Runs after the exchange ended, before any plugin logs it, and before the access log: it may mask what they see.
+    /// Runs after the exchange ended, before any plugin logs it, and before the access log: it may mask what
+    /// they see.
     fn before_log(&self, _exchange: &mut Exchange) {}
 
     /// Runs after the exchange ended, however it ended.
     fn log(&self, _exchange: &Exchange) {}
 
-    /// Work of the log phase that has to wait: a task with data of its own, which runs on the worker while the connection
-    /// serves on. It is dropped after [`LOG_TASK_MS`]; where [`LOG_TASKS_MAX`] run on a worker, a new one is dropped at once.
+    /// Work of the log phase that has to wait: a task with data of its own, which runs on the worker while
+    /// the connection serves on. It is dropped after [`LOG_TASK_MS`]; where [`LOG_TASKS_MAX`] run on a
+    /// worker, a new one is dropped at once.
     fn log_task(&self, _exchange: &Exchange) -> Option<LogTask> {
         None
     }
@@ -113,21 +116,21 @@ pub trait Plugin: Send + Sync + 'static {
         BodyNeed::None
     }
 
-    /// Whether [`Plugin::rewrite`] of this instance may read the request body: a short one is read before that phase. Asked once,
-    /// when the configuration is compiled.
+    /// Whether [`Plugin::rewrite`] of this instance may read the request body: a short one is read before
+    /// that phase. Asked once, when the configuration is compiled.
     fn reads_body_in_rewrite(&self) -> bool {
         false
     }
 
-    /// The reply to a request with a body that is longer than this instance asked for with [`BodyNeed::Buffer`]; without one
-    /// the gateway answers 413.
+    /// The reply to a request with a body that is longer than this instance asked for with
+    /// [`BodyNeed::Buffer`]; without one the gateway answers 413.
     fn refuse_long_body(&self, _exchange: &Exchange) -> Option<BufferedReply> {
         None
     }
 
-    /// Sees and edits the request body on its way, if [`Plugin::wants_request_body`] asked for [`BodyNeed::Stream`]: each
-    /// piece, and the end. A body of which edited bytes were sent is not sent again, so that a plugin may keep state between
-    /// the pieces in [`Exchange::state`].
+    /// Sees and edits the request body on its way, if [`Plugin::wants_request_body`] asked for
+    /// [`BodyNeed::Stream`]: each piece, and the end. A body of which edited bytes were sent is not sent
+    /// again, so that a plugin may keep state between the pieces in [`Exchange::state`].
     fn request_body(&self, _exchange: &mut Exchange, _body: &mut Vec<u8>, _portion: Portion) {}
 
     /// This instance's need of the response body; asked after the `response_head` phase.
@@ -135,14 +138,16 @@ pub trait Plugin: Send + Sync + 'static {
         BodyNeed::None
     }
 
-    /// Answers a request to one of the kind's [`apis`](super::PluginKind::apis), for a route with `public-api`.
+    /// Answers a request to one of the kind's [`apis`](super::PluginKind::apis), for a route with
+    /// `public-api`.
     fn api<'a>(&'a self, _exchange: &'a mut Exchange) -> Flow<'a> {
         Flow::reply(BufferedReply::status(404))
     }
 
-    /// Tells what [`Plugin::rewrite`], [`Plugin::access`] or [`Plugin::before_proxy`] would do with `exchange`, which stands
-    /// for a request that is asked about. It counts nothing, calls no server and waits for nothing; it may change the
-    /// exchange as the phase would. See [`explain_by_running`](super::explain_by_running()).
+    /// Tells what [`Plugin::rewrite`], [`Plugin::access`] or [`Plugin::before_proxy`] would do with
+    /// `exchange`, which stands for a request that is asked about. It counts nothing, calls no server and
+    /// waits for nothing; it may change the exchange as the phase would. See
+    /// [`explain_by_running`](super::explain_by_running()).
     fn explain(&self, _exchange: &mut Exchange, _phase: PluginPhase) -> Explained {
         Explained::unknown("this plugin cannot tell without running")
     }

@@ -19,13 +19,16 @@ pub enum PluginPhase {
     UpstreamResponse,
     /// [`Plugin::response_head`](super::Plugin::response_head)
     ResponseHead,
-    /// [`Plugin::response_body`](super::Plugin::response_body) and [`Plugin::response_trailers`](super::Plugin::response_trailers)
+    /// [`Plugin::response_body`](super::Plugin::response_body) and
+    /// [`Plugin::response_trailers`](super::Plugin::response_trailers)
     ResponseBody,
-    /// [`Plugin::coding_weight`](super::Plugin::coding_weight) and [`Plugin::encoder`](super::Plugin::encoder)
+    /// [`Plugin::coding_weight`](super::Plugin::coding_weight) and
+    /// [`Plugin::encoder`](super::Plugin::encoder)
     Encode,
     /// [`Plugin::informational`](super::Plugin::informational)
     Informational,
-    /// [`Plugin::request_ended`](super::Plugin::request_ended), then [`Plugin::before_log`](super::Plugin::before_log)
+    /// [`Plugin::request_ended`](super::Plugin::request_ended), then
+    /// [`Plugin::before_log`](super::Plugin::before_log)
     BeforeLog,
     /// [`Plugin::log`](super::Plugin::log) and [`Plugin::log_task`](super::Plugin::log_task)
     Log,

@@ -43,7 +43,11 @@ impl BufferedReply {
 
     /// Adds a field.
     #[must_use]
-    pub fn with_header(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> BufferedReply {
+    pub fn with_header(
+        mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: impl Into<String>,
+    ) -> BufferedReply {
         self.headers.push((name.into(), value.into()));
         self
     }
@@ -73,7 +77,7 @@ pub struct StreamedReply {
 
 /// The pieces of a streamed body. They are asked for only while the client takes bytes.
 pub trait ReplyStream {
-    /// The next piece; none at the end. After an error the response is cut, so that the client can tell; the error is a
-    /// sentence for the log.
+    /// The next piece; none at the end. After an error the response is cut, so that the client can tell; the
+    /// error is a sentence for the log.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Vec<u8>, String>>>;
 }

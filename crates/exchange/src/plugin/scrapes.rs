@@ -1,5 +1,5 @@
-//! The metrics of the instance for plugins that serve them. A scrape sums up the counters of all workers, which may take
-//! milliseconds, so that it runs on a thread of its own. It knows no metric.
+//! The metrics of the instance for plugins that serve them. A scrape sums up the counters of all workers,
+//! which may take milliseconds, so that it runs on a thread of its own. It knows no metric.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -8,7 +8,8 @@ use model::report::MetricsText;
 use stdx::open_metrics;
 use tokio::sync::oneshot;
 
-/// Scrapes that run at the same time; further ones are refused. Two scrapers, and one that did not wait for its response.
+/// Scrapes that run at the same time; further ones are refused. Two scrapers, and one that did not wait for
+/// its response.
 const SCRAPES_MAX: usize = 3;
 
 /// See the module.

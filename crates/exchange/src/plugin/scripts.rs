@@ -1,5 +1,5 @@
-//! Scripts that stand in objects beside their plugins: the condition of a route, its script, and the function before a plugin.
-//! The language is handed in with the services; this names none.
+//! Scripts that stand in objects beside their plugins: the condition of a route, its script, and the function
+//! before a plugin. The language is handed in with the services; this names none.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -36,7 +36,11 @@ pub trait Scripts: Send + Sync + 'static {
     ///
     /// # Errors
     /// The source does not compile, fails, or gives no table of functions.
-    fn script(&self, build: &Build<'_>, source: &str) -> Result<(&'static [PluginPhase], Arc<dyn Plugin>), String>;
+    fn script(
+        &self,
+        build: &Build<'_>,
+        source: &str,
+    ) -> Result<(&'static [PluginPhase], Arc<dyn Plugin>), String>;
 
     /// `plugin`, of the kind `name`, with a function before each of its phases (`_meta.pre_function`).
     ///

@@ -1,5 +1,5 @@
-//! The thread on which batches are delivered: one event loop for all queues, with a client of its own, beside the
-//! workers and never in their way. It runs what it is handed and knows no queue.
+//! The thread on which batches are delivered: one event loop for all queues, with a client of its own, beside
+//! the workers and never in their way. It runs what it is handed and knows no queue.
 
 use std::io;
 use std::rc::Rc;
@@ -34,7 +34,8 @@ impl ServiceThread {
         Ok(ServiceThread { jobs })
     }
 
-    /// Runs `job` on the thread. There are as many jobs as queues, so that this channel needs no bound of its own.
+    /// Runs `job` on the thread. There are as many jobs as queues, so that this channel needs no bound of its
+    /// own.
     pub(super) fn run(&self, job: impl FnOnce(Rc<HttpClient>) + Send + 'static) {
         // The thread ends only with this value.
         let _ = self.jobs.send(Box::new(job));

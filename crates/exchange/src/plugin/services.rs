@@ -1,6 +1,6 @@
-//! Services for plugins beyond their phases: destinations for calls over HTTP, and queues that deliver
-//! their batches in the background. One for the process; instances are built with it and keep what they asked for. It knows
-//! no plugin.
+//! Services for plugins beyond their phases: destinations for calls over HTTP, and queues that deliver their
+//! batches in the background. One for the process; instances are built with it and keep what they asked for.
+//! It knows no plugin.
 
 use parking_lot::Mutex;
 use std::io;
@@ -11,8 +11,8 @@ use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
 use super::call_failures::{AllCallFailures, CallFailures};
 use super::events::{EventCounter, PluginEvents};
 use super::outbound::{
-    DatagramDestination, OutboundDestination, DestinationOpener, GrpcDestination, OutboundPolicy, OutboundTls,
-    StreamDestination, StreamDestinations,
+    DatagramDestination, DestinationOpener, GrpcDestination, OutboundDestination, OutboundPolicy,
+    OutboundTls, StreamDestination, StreamDestinations,
 };
 use super::process::ProcessFacts;
 use super::scrapes::Scrapes;
@@ -63,8 +63,8 @@ impl Services {
         }
     }
 
-    /// Services with the same names and trust, and with queues, counters and a thread of their own, which end with them: for
-    /// instances that do not come into force.
+    /// Services with the same names and trust, and with queues, counters and a thread of their own, which end
+    /// with them: for instances that do not come into force.
     #[must_use]
     pub fn apart(&self) -> Services {
         Services {
@@ -82,7 +82,8 @@ impl Services {
         }
     }
 
-    /// Opens TLS connections with `tls`, which says what is trusted; without this, the system's authorities are.
+    /// Opens TLS connections with `tls`, which says what is trusted; without this, the system's authorities
+    /// are.
     #[must_use]
     pub fn with_tls(mut self, tls: ClientIdentities) -> Services {
         self.tls = Arc::new(tls);
@@ -120,8 +121,8 @@ impl Services {
         &self.resolver
     }
 
-    /// A destination for calls; its name is looked up from now on, as long as it has a holder. `tls` counts for an `https`
-    /// URI.
+    /// A destination for calls; its name is looked up from now on, as long as it has a holder. `tls` counts
+    /// for an `https` URI.
     ///
     /// # Errors
     /// Why plugins cannot reach `uri`, a sentence (see [`super::outbound::check_uri`]).
@@ -142,12 +143,14 @@ impl Services {
         GrpcDestination::new(uri, tls, &self.tls, &self.resolver, self.policy.clone())
     }
 
-    /// An opener of destinations that are known only while requests run, such as the endpoints of a discovery document.
+    /// An opener of destinations that are known only while requests run, such as the endpoints of a discovery
+    /// document.
     pub fn opener(&self) -> DestinationOpener {
         DestinationOpener::new(self.resolver.clone(), self.tls.clone(), self.policy.clone())
     }
 
-    /// A destination for byte streams, `HOST:PORT`, in cleartext without `tls`; see [`super::outbound::StreamDestination`].
+    /// A destination for byte streams, `HOST:PORT`, in cleartext without `tls`; see
+    /// [`super::outbound::StreamDestination`].
     ///
     /// # Errors
     /// Why streams cannot be opened to it, a sentence.
@@ -167,14 +170,14 @@ impl Services {
         DatagramDestination::new(place, &self.resolver, self.policy.clone())
     }
 
-    /// Makes destinations for byte streams later on: for servers that are known only once another one names them, such as
-    /// the nodes of a cluster. They are in cleartext without `tls`.
+    /// Makes destinations for byte streams later on: for servers that are known only once another one names
+    /// them, such as the nodes of a cluster. They are in cleartext without `tls`.
     pub fn stream_destinations(&self, tls: Option<OutboundTls>) -> StreamDestinations {
         StreamDestinations::new(tls, self.tls.clone(), self.resolver.clone(), self.policy.clone())
     }
 
-    /// A queue that sends its batches to `sink`, on the service thread. When the last holder lets it go, what it still holds
-    /// is delivered.
+    /// A queue that sends its batches to `sink`, on the service thread. When the last holder lets it go, what
+    /// it still holds is delivered.
     ///
     /// # Errors
     /// When the service thread cannot be started.
@@ -209,7 +212,8 @@ impl Services {
         self.queues.flush_now();
     }
 
-    /// Waits until every queue is empty, until `deadline` or until `abandon` says so; gives how many entries are left.
+    /// Waits until every queue is empty, until `deadline` or until `abandon` says so; gives how many entries
+    /// are left.
     pub fn settle(&self, deadline: Instant, abandon: &dyn Fn() -> bool) -> usize {
         self.flush_now();
         loop {
@@ -239,7 +243,8 @@ impl Services {
         self.queues.held_entries()
     }
 
-    /// Appends the counters of queues, failures and events, and the metrics of plugins, in the Prometheus text format.
+    /// Appends the counters of queues, failures and events, and the metrics of plugins, in the Prometheus
+    /// text format.
     pub fn write_metrics(&self, text: &mut String) {
         self.queues.write_metrics(text);
         self.failures.write_metrics(text);

@@ -1,5 +1,5 @@
-//! State of plugins: what belongs to one request (a small typed store, reused between requests) and what outlives a
-//! configuration change (a registry keyed by identity). It knows no plugin.
+//! State of plugins: what belongs to one request (a small typed store, reused between requests) and what
+//! outlives a configuration change (a registry keyed by identity). It knows no plugin.
 
 use parking_lot::Mutex;
 use std::any::Any;
@@ -18,8 +18,8 @@ pub struct RequestStates {
 }
 
 impl RequestStates {
-    /// The state of `instance`, made by `T::default` on first use. An instance uses one type only; a second one
-    /// would be a second entry.
+    /// The state of `instance`, made by `T::default` on first use. An instance uses one type only; a second
+    /// one would be a second entry.
     pub fn of<T: Any + Default>(&mut self, instance: u32) -> &mut T {
         let found = self.entries.iter().position(|(owner, state)| *owner == instance && state.is::<T>());
         let index = found.unwrap_or_else(|| {
@@ -59,8 +59,8 @@ impl RequestStates {
     }
 }
 
-/// State that outlives the instance that made it: limit counters, breakers. An entry lives as long as an instance
-/// holds it, so that a change of another object keeps it and the deletion of its owner frees it.
+/// State that outlives the instance that made it: limit counters, breakers. An entry lives as long as an
+/// instance holds it, so that a change of another object keeps it and the deletion of its owner frees it.
 #[derive(Default)]
 pub struct StateRegistry {
     entries: Mutex<HashMap<String, Weak<dyn Any + Send + Sync>>>,
@@ -82,13 +82,14 @@ impl StateRegistry {
         self.keep_own(key, make)
     }
 
-    /// As [`StateRegistry::keep`], for a table that instances enter themselves in: never that of a registry below, so that
-    /// an instance that does not come into force takes no place in it.
+    /// As [`StateRegistry::keep`], for a table that instances enter themselves in: never that of a registry
+    /// below, so that an instance that does not come into force takes no place in it.
     pub fn keep_own<T: Any + Send + Sync>(&self, key: &str, make: impl FnOnce() -> T) -> Arc<T> {
         let mut entries = self.entries.lock();
         let held = entries.get(key).and_then(Weak::upgrade).and_then(|state| state.downcast::<T>().ok());
         held.unwrap_or_else(|| {
-            // The table is swept when something new enters: it never holds more dead keys than were alive at once.
+            // The table is swept when something new enters: it never holds more dead keys than were alive at
+            // once.
             entries.retain(|_, state| state.strong_count() > 0);
             let state = Arc::new(make());
             let entry: Arc<dyn Any + Send + Sync> = state.clone();

@@ -1,5 +1,5 @@
-//! The plugin trait of layer 4: one method per phase of a session, and how it lets a session on or
-//! refuses it. It names no plugin and opens no listener: the code that carries the bytes of a session runs its chain.
+//! The plugin trait of layer 4: one method per phase of a session, and how it lets a session on or refuses
+//! it. It names no plugin and opens no listener: the code that carries the bytes of a session runs its chain.
 //!
 //! ```text
 //! a connection is accepted, a stream route matches
@@ -26,11 +26,12 @@ use super::build::Build;
 pub use end::SessionEnd;
 pub use session::{StreamSession, StreamTransport};
 
-/// A compiled plugin of layer 4. Each method runs in the phase of its name, only if the kind lists that phase in
-/// [`StreamKind::phases`].
+/// A compiled plugin of layer 4. Each method runs in the phase of its name, only if the kind lists that phase
+/// in [`StreamKind::phases`].
 pub trait StreamPlugin: Send + Sync + 'static {
-    /// Decides whether the session may go on, before a node is chosen. It may look at [`StreamSession::first_bytes`], and
-    /// is called anew with more of them if it answers [`StreamFlow::More`].
+    /// Decides whether the session may go on, before a node is chosen. It may look at
+    /// [`StreamSession::first_bytes`], and is called anew with more of them if it answers
+    /// [`StreamFlow::More`].
     fn preread<'a>(&'a self, _session: &'a mut StreamSession) -> StreamFlow<'a> {
         StreamFlow::Continue
     }
@@ -57,10 +58,11 @@ pub enum StreamFlow<'a> {
     Continue,
     /// The connection is closed without an answer, for this reason; layer 4 has no words to give it in.
     Reject(Cow<'static, str>),
-    /// The plugin has failed, for this reason: the connection is closed, because it is not known whether the session may pass.
+    /// The plugin has failed, for this reason: the connection is closed, because it is not known whether the
+    /// session may pass.
     Failed(Cow<'static, str>),
-    /// The plugin needs more first bytes than the session has, and is called again when the client has sent some. A client
-    /// that sends no more, and a datagram, which is whole, are refused.
+    /// The plugin needs more first bytes than the session has, and is called again when the client has sent
+    /// some. A client that sends no more, and a datagram, which is whole, are refused.
     More,
     /// The future decides.
     Wait(Pin<Box<dyn Future<Output = StreamFlow<'static>> + 'a>>),
@@ -88,12 +90,12 @@ impl StreamPhase {
     }
 }
 
-/// Most first bytes of a client that are looked at: two TLS records of the largest size. A ClientHello with large
-/// post-quantum keys takes 2 KiB, a CONNECT of MQTT with a will some hundreds of bytes.
+/// Most first bytes of a client that are looked at: two TLS records of the largest size. A ClientHello with
+/// large post-quantum keys takes 2 KiB, a CONNECT of MQTT with a will some hundreds of bytes.
 pub const PREREAD_MAX_BYTES: usize = 32 * 1_024;
 
-/// The declaration of a kind for layer 4 (see [`PluginKind::stream`](super::PluginKind::stream)): its name, priority, schema and check are those
-/// it has for HTTP, as in the contract.
+/// The declaration of a kind for layer 4 (see [`PluginKind::stream`](super::PluginKind::stream)): its name,
+/// priority, schema and check are those it has for HTTP, as in the contract.
 pub struct StreamKind {
     /// The phases it takes part in.
     pub phases: &'static [StreamPhase],

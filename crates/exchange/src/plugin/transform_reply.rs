@@ -1,5 +1,5 @@
-//! Changes to replies with a whole body that plugins and the gateway make, before the response phases run. A plugin asks for
-//! them while the request is on its way. It knows no plugin.
+//! Changes to replies with a whole body that plugins and the gateway make, before the response phases run. A
+//! plugin asks for them while the request is on its way. It knows no plugin.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ pub trait TransformReply: Send + Sync {
     fn transform(&self, exchange: &Exchange, reply: &mut BufferedReply);
 }
 
-/// The owner of the list among the states of a request: no instance has this number, because they count from the start of the
-/// process.
+/// The owner of the list among the states of a request: no instance has this number, because they count from
+/// the start of the process.
 const OWNER: u32 = u32::MAX;
 
 /// The changes that plugins have asked for, in this order.

@@ -1,5 +1,5 @@
-//! Work of plugins that goes on after a request, on its worker, and that the end of the process waits for: a stop tells it to
-//! hurry, and lets workers run until it is done or the grace is over. It knows no plugin.
+//! Work of plugins that goes on after a request, on its worker, and that the end of the process waits for: a
+//! stop tells it to hurry, and lets workers run until it is done or the grace is over. It knows no plugin.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

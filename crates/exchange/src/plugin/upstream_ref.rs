@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// An upstream that a plugin selects for requests ([`crate::Exchange::set_upstream`]): one of the configuration, or one that
-/// the plugin's own configuration holds.
+/// An upstream that a plugin selects for requests ([`crate::Exchange::set_upstream`]): one of the
+/// configuration, or one that the plugin's own configuration holds.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UpstreamRef(Arc<str>);
 

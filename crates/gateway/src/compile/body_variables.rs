@@ -1,6 +1,6 @@
-//! Whether a plugin's configuration depends on the request's body. A plugin does not declare this, so its texts are
-//! searched for variables. The search may report a text that is no variable, and then a body is read needlessly; it
-//! never misses one.
+//! Whether a plugin's configuration depends on the request's body. A plugin does not declare this, so its
+//! texts are searched for variables. The search may report a text that is no variable, and then a body is
+//! read needlessly; it never misses one.
 
 use router::vars::{Template, Variable};
 use serde_json::Value;

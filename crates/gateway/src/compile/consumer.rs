@@ -8,7 +8,7 @@ use model::catalog::consumer_key;
 use model::merge::Provenance;
 use model::resource::{Plugins, Resource};
 use model::secret_reference::SecretValues;
-use model::snapshot::{SnapshotObject, Snapshot};
+use model::snapshot::{Snapshot, SnapshotObject};
 use model::{ObjectKey, ObjectKind};
 use serde_json::Value;
 
@@ -17,7 +17,10 @@ use crate::runtime::ConsumerPlugins;
 use exchange::exchange::Consumer;
 use exchange::failure::Cause;
 use exchange::failure::Unavailable;
-pub(super) fn in_force_or_closed<'s>(snapshot: &'s Snapshot, key: &ObjectKey) -> Option<&'s Arc<SnapshotObject>> {
+pub(super) fn in_force_or_closed<'s>(
+    snapshot: &'s Snapshot,
+    key: &ObjectKey,
+) -> Option<&'s Arc<SnapshotObject>> {
     snapshot.get(key).or_else(|| Some(snapshot.closed(key)?.0))
 }
 
@@ -112,8 +115,8 @@ impl SnapshotCompiler {
             }
             let Some(secret) = consumer_key(kind.consumer_key, &resolved.config) else { continue };
             let secret = &*secret;
-            // Written keys were compared when they were checked. Two references may still resolve to one value; then
-            // the key belongs to the first consumer only.
+            // Written keys were compared when they were checked. Two references may still resolve to one
+            // value; then the key belongs to the first consumer only.
             let username = owner.consumer().unwrap_or(&owner.id);
             let other = self.current.consumers.find(kind.name, secret).map(|other| other.username.clone());
             if let Some(other) = other.filter(|other| **other != *username) {
@@ -136,8 +139,8 @@ impl SnapshotCompiler {
         }
     }
 
-    /// The plugins that the consumer and its group add to a route, and those they disable; `None` if a plugin cannot be
-    /// built, because the consumer's requests must not pass without it.
+    /// The plugins that the consumer and its group add to a route, and those they disable; `None` if a plugin
+    /// cannot be built, because the consumer's requests must not pass without it.
     fn consumer_instances(
         &mut self,
         snapshot: &Snapshot,

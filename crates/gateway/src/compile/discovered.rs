@@ -1,11 +1,11 @@
-//! Upstreams with nodes from a registry: each change of the service becomes a new plan of the same cell, without a
-//! compilation. It knows no registry.
+//! Upstreams with nodes from a registry: each change of the service becomes a new plan of the same cell,
+//! without a compilation. It knows no registry.
 
 use std::sync::{Arc, Weak};
 
-use model::discovery::{ServiceInstance, ServiceDirectory, ServiceKey, ServiceNodes};
+use model::discovery::{ServiceDirectory, ServiceInstance, ServiceKey, ServiceNodes};
 use model::resource::UpstreamDiscovery;
-use net::nodes::{NodeSet, NodePlan, PlannedNode};
+use net::nodes::{NodePlan, NodeSet, PlannedNode};
 use parking_lot::Mutex;
 use stdx::published::Published;
 
@@ -14,15 +14,16 @@ use crate::upstream::Discovered;
 use exchange::plugin::services::Services;
 
 impl SnapshotCompiler {
-    /// Follows services of registries through `directory`; without it, upstreams with a registry have no nodes.
+    /// Follows services of registries through `directory`; without it, upstreams with a registry have no
+    /// nodes.
     #[must_use]
     pub fn with_directory(mut self, directory: Arc<dyn ServiceDirectory>) -> SnapshotCompiler {
         self.directory = Some(directory);
         self
     }
 
-    /// Fills `cell` with the nodes of a plan, and keeps it filled where a registry names them. `before` filled the same cell
-    /// until now.
+    /// Fills `cell` with the nodes of a plan, and keeps it filled where a registry names them. `before`
+    /// filled the same cell until now.
     pub(super) fn fill(
         &self,
         discovery: Option<&UpstreamDiscovery>,
@@ -33,7 +34,8 @@ impl SnapshotCompiler {
     ) -> Option<Discovered> {
         let round = before.map_or_else(Arc::default, |before| Arc::clone(&before.round));
         let number = {
-            // With the lock: when it is free again, a change that is being taken up for the plan before has ended.
+            // With the lock: when it is free again, a change that is being taken up for the plan before has
+            // ended.
             let mut current = round.lock();
             *current += 1;
             *current

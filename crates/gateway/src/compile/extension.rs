@@ -7,7 +7,7 @@ use exchange::plugin::canary::{self, CanaryShare, CanaryVersion};
 use exchange::plugin::extension::{Extension, interned_phases};
 use exchange::plugin::extension_loader::LoadedCode;
 use exchange::plugin::stream::{StreamPhase, StreamPlugin};
-use exchange::plugin::{Build, PluginPhase, Plugin, PluginKind};
+use exchange::plugin::{Build, Plugin, PluginKind, PluginPhase};
 use model::extension::LoadedVersion;
 use model::loaded_endpoint::LoadedEndpoint;
 use model::resource::{Canary, Resource};
@@ -124,8 +124,9 @@ impl ServedVersions<'_> {
 
     /// An instance; a configuration that a version refuses makes none.
     fn build(&self, build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-        let one =
-            |code: &dyn Extension| Ok(CanaryVersion { plugin: code.build(build, config)?, phases: code.phases() });
+        let one = |code: &dyn Extension| {
+            Ok(CanaryVersion { plugin: code.build(build, config)?, phases: code.phases() })
+        };
         self.chosen(config, one, |both| Arc::new(both))
     }
 

@@ -1,4 +1,5 @@
-//! The chain of the global rules: all of them together, each plugin once. And the plugins that run by their metadata.
+//! The chain of the global rules: all of them together, each plugin once. And the plugins that run by their
+//! metadata.
 
 use model::snapshot::Snapshot;
 use model::{ObjectKey, ObjectKind};
@@ -38,7 +39,8 @@ impl SnapshotCompiler {
         }
         self.current.global = self.sharing.chain(instances);
     }
-    /// Builds the plugins that run by their metadata. They stand in no object, so that a fault of one closes nothing.
+    /// Builds the plugins that run by their metadata. They stand in no object, so that a fault of one closes
+    /// nothing.
     pub(super) fn compile_by_metadata(&mut self, snapshot: &Snapshot) {
         // They meet no request, so that no answer depends on them.
         if self.is_trial {

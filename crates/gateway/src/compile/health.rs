@@ -1,9 +1,11 @@
-//! The health checks of an upstream: how its nodes are asked, and what a change of the configuration keeps of the verdicts.
-//! It asks no node.
+//! The health checks of an upstream: how its nodes are asked, and what a change of the configuration keeps of
+//! the verdicts. It asks no node.
 
 use std::sync::Arc;
 
-use model::resource::{ActiveChecks, CheckType, HealthChecks, PassHost, UpstreamScheme, UpstreamConfig as Written};
+use model::resource::{
+    ActiveChecks, CheckType, HealthChecks, PassHost, UpstreamConfig as Written, UpstreamScheme,
+};
 use model::snapshot::Snapshot;
 use net::nodes::NodeSet;
 use net::tls::client::ClientTls;
@@ -12,7 +14,7 @@ use stdx::published::Published;
 
 use super::SnapshotCompiler;
 use crate::upstream::health::monitor::HealthMonitor;
-use crate::upstream::health::{self, CompiledHealthChecks, HttpRequest, HealthProbe, ProbeHost, ProbeKind};
+use crate::upstream::health::{self, CompiledHealthChecks, HealthProbe, HttpRequest, ProbeHost, ProbeKind};
 
 impl SnapshotCompiler {
     /// Has `monitor` check the upstreams that say so; without it no node is asked, as in commands that
@@ -27,7 +29,11 @@ impl SnapshotCompiler {
     ///
     /// # Errors
     /// A certificate that cannot be used, as a sentence.
-    pub(super) fn probe(&self, snapshot: &Snapshot, written: &Written) -> Result<Option<HealthProbe>, String> {
+    pub(super) fn probe(
+        &self,
+        snapshot: &Snapshot,
+        written: &Written,
+    ) -> Result<Option<HealthProbe>, String> {
         let Some(active) = written.checks.as_ref().map(|checks| &checks.active) else { return Ok(None) };
         let checks_host = active.host.clone();
         Ok(Some(HealthProbe {
@@ -49,7 +55,8 @@ impl SnapshotCompiler {
         }))
     }
 
-    /// The TLS identity of the checks: the upstream's authorities and client certificate, verified as the checks say.
+    /// The TLS identity of the checks: the upstream's authorities and client certificate, verified as the
+    /// checks say.
     fn probe_tls(
         &self,
         snapshot: &Snapshot,
@@ -73,8 +80,8 @@ impl SnapshotCompiler {
         found.map(Some).map_err(|reason| format!("checks.active: {reason}"))
     }
 
-    /// Starts the checks of the upstream `identity`, lets those in force go on if they are the same, or ends them. Verdicts
-    /// and counters are kept unless `checks` itself has changed.
+    /// Starts the checks of the upstream `identity`, lets those in force go on if they are the same, or ends
+    /// them. Verdicts and counters are kept unless `checks` itself has changed.
     ///
     /// # Errors
     /// The thread of the checks cannot be started.
@@ -86,8 +93,9 @@ impl SnapshotCompiler {
         before: Option<&Arc<CompiledHealthChecks>>,
     ) -> Result<Option<Arc<CompiledHealthChecks>>, String> {
         let Some(monitor) = &self.health else { return Ok(None) };
-        let is_written =
-            |before: &&Arc<CompiledHealthChecks>| checks.as_ref().is_some_and(|(now, _)| before.is_written(now));
+        let is_written = |before: &&Arc<CompiledHealthChecks>| {
+            checks.as_ref().is_some_and(|(now, _)| before.is_written(now))
+        };
         let kept = before.filter(is_written);
         if let Some(before) = before.filter(|before| !is_written(before)) {
             before.end();

@@ -37,8 +37,8 @@ struct Prepared<'a> {
 }
 
 impl SnapshotCompiler {
-    /// The instance of plugin `name` with `config`, written in `owner`: the present one if none of its inputs has
-    /// changed. `None` if it is switched off.
+    /// The instance of plugin `name` with `config`, written in `owner`: the present one if none of its inputs
+    /// has changed. `None` if it is switched off.
     ///
     /// # Errors
     /// Why it cannot be built.
@@ -54,7 +54,8 @@ impl SnapshotCompiler {
         if kind.is_some_and(|kind| kind.check_proto.is_some()) {
             version ^= proto_version(snapshot, config).rotate_left(2);
         }
-        // The table knows the metadata of the plugin itself only, so that one made of others is built at each change.
+        // The table knows the metadata of the plugin itself only, so that one made of others is built at each
+        // change.
         let is_whole = |kind: &&PluginKind| kind.parts.is_empty() && !kind.opens_endpoints;
         let whole = kind.filter(is_whole).map(|kind| kind.name);
         let served = if kind.is_none() { extension::served(&self.fixed, snapshot, name) } else { None };

@@ -1,11 +1,13 @@
-//! The protection of an upstream, and the bulkheads of routes and consumers, from what users write. State of an earlier form
-//! goes on.
+//! The protection of an upstream, and the bulkheads of routes and consumers, from what users write. State of
+//! an earlier form goes on.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use model::ObjectKey;
-use model::resource::{CircuitBreaker, FailureRate, OutlierEjection, RequestLimits, UpstreamConfig as Written};
+use model::resource::{
+    CircuitBreaker, FailureRate, OutlierEjection, RequestLimits, UpstreamConfig as Written,
+};
 
 use super::SnapshotCompiler;
 use crate::upstream::Upstream;

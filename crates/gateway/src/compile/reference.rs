@@ -1,6 +1,6 @@
-//! References to secrets in plugin configurations (`model::secret_reference`), replaced when a configuration is
-//! compiled. It fetches no value itself: the look-up is passed in and does not wait. A reference that cannot be
-//! resolved keeps its text; where that text would open access, access is denied.
+//! References to secrets in plugin configurations (`model::secret_reference`), replaced when a configuration
+//! is compiled. It fetches no value itself: the look-up is passed in and does not wait. A reference that
+//! cannot be resolved keeps its text; where that text would open access, access is denied.
 
 use std::borrow::Cow;
 
@@ -17,8 +17,8 @@ impl SecretValues for NoValues {
     }
 }
 
-/// The look-up of a trial, in which every reference stands for the same text: an answer about a configuration that is not
-/// saved would otherwise show any secret to its author.
+/// The look-up of a trial, in which every reference stands for the same text: an answer about a configuration
+/// that is not saved would otherwise show any secret to its author.
 pub(super) struct HiddenValues;
 
 impl SecretValues for HiddenValues {
@@ -58,8 +58,8 @@ pub(super) fn resolve<'a>(config: &'a Value, values: &dyn SecretValues) -> Resol
     Resolved { config: Cow::Owned(resolved), version, incomplete }
 }
 
-/// Refuses a configuration with an unresolved reference in a field that `schema` names as a secret: the text of a reference
-/// is no secret, so that a client could compute what is signed or encrypted with it.
+/// Refuses a configuration with an unresolved reference in a field that `schema` names as a secret: the text
+/// of a reference is no secret, so that a client could compute what is signed or encrypted with it.
 ///
 /// # Errors
 /// The field, in a sentence.

@@ -1,5 +1,5 @@
-//! Compiles the retry policy and the deadline of an upstream. The counters of the budget and the times for hedging outlive
-//! changes of other fields.
+//! Compiles the retry policy and the deadline of an upstream. The counters of the budget and the times for
+//! hedging outlive changes of other fields.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use model::resource::{
 
 use crate::upstream::Upstream;
 use crate::upstream::deadline_policy::DeadlinePolicy;
-use crate::upstream::retry_policy::{RetryBackoff, HedgePolicy, RetryPolicy, condition_bit};
+use crate::upstream::retry_policy::{HedgePolicy, RetryBackoff, RetryPolicy, condition_bit};
 
 /// The policy as written; `before` is the upstream that it replaces.
 pub(super) fn policy(written: &Written, before: Option<&Upstream>) -> Box<RetryPolicy> {
@@ -49,7 +49,8 @@ pub(super) fn policy(written: &Written, before: Option<&Upstream>) -> Box<RetryP
     })
 }
 
-/// The policy for hedging as written. The times that `before` has measured are kept unless the percentile is another one.
+/// The policy for hedging as written. The times that `before` has measured are kept unless the percentile is
+/// another one.
 fn hedge(written: &Hedge, before: Option<&RetryPolicy>) -> HedgePolicy {
     let measured = before.and_then(|before| before.hedge.as_ref()).and_then(|hedge| hedge.latency.as_ref());
     let latency = written.percentile.map(|percentile| {
@@ -87,8 +88,8 @@ fn condition(written: RetryCondition) -> RetryReason {
     }
 }
 
-/// The methods as bits; the idempotent ones unless others are written. The check of the configuration has refused unsafe
-/// ones without `unsafe_methods`.
+/// The methods as bits; the idempotent ones unless others are written. The check of the configuration has
+/// refused unsafe ones without `unsafe_methods`.
 fn methods(written: &Written) -> u16 {
     match &written.methods {
         Some(methods) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::merge::{Provenance, route_plugins};
 use model::resource::{PRIORITY_LABEL, Plugins, Resource, Route as WrittenRoute, Service, Timeout};
-use model::snapshot::{SnapshotObject, Snapshot};
+use model::snapshot::{Snapshot, SnapshotObject};
 use model::{ObjectKey, ObjectKind};
 use router::vars::Expression;
 use router::{CidrSet, MethodSet, Rule, RuleInput};
@@ -45,8 +45,9 @@ impl SnapshotCompiler {
         match built {
             Ok(route) => self.place_route(key, route),
             Err(reason) => {
-                // The hosts of its service make the match too large, or its function does not compile. A closed rule for every
-                // host and request replaces it, because a missing route could let another one match.
+                // The hosts of its service make the match too large, or its function does not compile. A
+                // closed rule for every host and request replaces it, because a missing route could let
+                // another one match.
                 let (_, service) = service_of(snapshot, written);
                 let without_function = rule(object, written, service, None);
                 if let Ok(rule) = without_function.or_else(|_| rule(object, written, None, None)) {
@@ -182,8 +183,8 @@ impl SnapshotCompiler {
         }
     }
 
-    /// The merged chain of the route, its plugin config and its service; and the reason why it must not be used, if
-    /// there is one.
+    /// The merged chain of the route, its plugin config and its service; and the reason why it must not be
+    /// used, if there is one.
     fn route_chain(
         &mut self,
         snapshot: &Snapshot,
@@ -192,8 +193,10 @@ impl SnapshotCompiler {
         service: Option<&Plugins>,
         service_key: Option<&ObjectKey>,
     ) -> (Arc<Chain>, Option<Unavailable>) {
-        let shared =
-            written.plugin_config_id.as_ref().map(|id| snapshot.get(&ObjectKey::of(ObjectKind::PluginConfig, id)));
+        let shared = written
+            .plugin_config_id
+            .as_ref()
+            .map(|id| snapshot.get(&ObjectKey::of(ObjectKind::PluginConfig, id)));
         if let (Some(None), Some(id)) = (&shared, &written.plugin_config_id) {
             let detail = format!("plugin_config {} does not exist or is faulty", id.as_str());
             return (self.empty_chain.clone(), Some(Unavailable::new(Cause::MissingReference, detail)));
@@ -204,8 +207,8 @@ impl SnapshotCompiler {
         let mut instances = Vec::new();
         let mut missing = None;
         for effective in route_plugins(&written.rare().plugins, shared, service) {
-            // State that outlives changes belongs to the object the plugin is written in: the limit of a service is one
-            // limit for all its routes.
+            // State that outlives changes belongs to the object the plugin is written in: the limit of a
+            // service is one limit for all its routes.
             let owner = match effective.provenance {
                 Provenance::Service => service_key,
                 Provenance::PluginConfig => shared_key,
@@ -213,7 +216,8 @@ impl SnapshotCompiler {
             };
             match self.instance(snapshot, owner.unwrap_or(object.key()), effective.name, effective.config) {
                 Ok(instance) => instances.extend(instance),
-                // A route must not run without a plugin that cannot be built, because the plugin may protect it.
+                // A route must not run without a plugin that cannot be built, because the plugin may protect
+                // it.
                 Err(reason) => {
                     self.fault(object.key(), reason.clone());
                     missing = Some(Unavailable::new(Cause::FaultyConfiguration, reason));
@@ -225,8 +229,8 @@ impl SnapshotCompiler {
         (chain, missing)
     }
 
-    /// The upstream that the route names, else its own, else its service's in the same order: as in APISIX, `upstream_id`
-    /// wins over `upstream`.
+    /// The upstream that the route names, else its own, else its service's in the same order: as in APISIX,
+    /// `upstream_id` wins over `upstream`.
     fn upstream_slot(
         &self,
         object: &SnapshotObject,
@@ -251,9 +255,14 @@ impl SnapshotCompiler {
 }
 
 /// The service that a route names: in force, or closed, for its hosts.
-fn service_of<'s>(snapshot: &'s Snapshot, written: &WrittenRoute) -> (Option<&'s ObjectKey>, Option<&'s Service>) {
-    let object =
-        written.service_id.as_ref().and_then(|id| in_force_or_closed(snapshot, &ObjectKey::of(ObjectKind::Service, id)));
+fn service_of<'s>(
+    snapshot: &'s Snapshot,
+    written: &WrittenRoute,
+) -> (Option<&'s ObjectKey>, Option<&'s Service>) {
+    let object = written
+        .service_id
+        .as_ref()
+        .and_then(|id| in_force_or_closed(snapshot, &ObjectKey::of(ObjectKind::Service, id)));
     let service = object.and_then(|object| match &object.resource {
         Resource::Service(service) => Some(&**service),
         _ => None,
@@ -310,7 +319,8 @@ fn priority(written: &WrittenRoute, service: Option<&Service>) -> Priority {
     Priority::from_label(label.map(|value| &**value))
 }
 
-/// The contract's seconds as milliseconds. Less than one millisecond counts as one, because 0 means without limit.
+/// The contract's seconds as milliseconds. Less than one millisecond counts as one, because 0 means without
+/// limit.
 pub(super) fn timeouts(timeout: &Timeout) -> AttemptTimeouts {
     let ms = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).max(1);
     AttemptTimeouts {

@@ -1,4 +1,5 @@
-//! The policies of an upstream that narrow the choice of a node. Learned sessions outlive changes of the upstream.
+//! The policies of an upstream that narrow the choice of a node. Learned sessions outlive changes of the
+//! upstream.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ use crate::upstream::select::sticky::{Sticky, StickyMode};
 use crate::upstream::select::subset::{Fallback, Subsets};
 use crate::upstream::select::zone::ZonePreference;
 
-/// How long a learned session without a request is kept if the upstream does not say, in milliseconds: longer than the
-/// sessions of most applications.
+/// How long a learned session without a request is kept if the upstream does not say, in milliseconds: longer
+/// than the sessions of most applications.
 const LEARNED_TTL_MS: u64 = 3_600_000;
 
 impl SnapshotCompiler {
@@ -39,7 +40,8 @@ impl SnapshotCompiler {
         let Some(selection) = written.selection.as_deref() else {
             return Ok(Policies { is_in_panic, ..Policies::default() });
         };
-        let SelectionPolicies { panic_threshold, slow_start, overflow, zone_aware, subset, sticky } = selection;
+        let SelectionPolicies { panic_threshold, slow_start, overflow, zone_aware, subset, sticky } =
+            selection;
         let zone = zone_aware.as_ref().zip(self.zone.as_deref());
         let sticky_before = before.and_then(|before| before.sticky.as_deref());
         let sticky =

@@ -1,10 +1,10 @@
-//! Sharing of compiled objects. A plugin instance belongs to the object that it is written in, so that all routes of a
-//! service share one instance and it survives changes of other objects; equal chains are one chain. The table holds
-//! weak references only: an instance that no generation uses is dropped.
+//! Sharing of compiled objects. A plugin instance belongs to the object that it is written in, so that all
+//! routes of a service share one instance and it survives changes of other objects; equal chains are one
+//! chain. The table holds weak references only: an instance that no generation uses is dropped.
 
 use std::sync::{Arc, Weak};
 
-use model::snapshot::{SnapshotObject, Snapshot};
+use model::snapshot::{Snapshot, SnapshotObject};
 use model::{ObjectKey, ObjectKind};
 use stdx::hash::FastMap;
 
@@ -33,7 +33,8 @@ struct SharedInstance {
 }
 
 impl Sharing {
-    /// The instance of plugin `name` written in `owner`, if it was made of what the snapshot has now and is in use.
+    /// The instance of plugin `name` written in `owner`, if it was made of what the snapshot has now and is
+    /// in use.
     pub(super) fn instance(
         &self,
         snapshot: &Snapshot,
@@ -54,8 +55,8 @@ impl Sharing {
         }
     }
 
-    /// The instance of plugin `name` written in `owner`, if the object is as it was when the instance was made, whatever else
-    /// it was made of.
+    /// The instance of plugin `name` written in `owner`, if the object is as it was when the instance was
+    /// made, whatever else it was made of.
     pub(super) fn former(
         &self,
         snapshot: &Snapshot,

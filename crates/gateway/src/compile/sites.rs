@@ -1,5 +1,6 @@
-//! The sites of a generation: each is put in its place under its names, and where the setting refuses expired certificates, it
-//! goes on without them. A caller on the control side asks every second for those that have ended; handshakes pay nothing.
+//! The sites of a generation: each is put in its place under its names, and where the setting refuses expired
+//! certificates, it goes on without them. A caller on the control side asks every second for those that have
+//! ended; handshakes pay nothing.
 
 use std::sync::Arc;
 
@@ -56,8 +57,8 @@ impl SnapshotCompiler {
         Arc::make_mut(&mut self.current.sites).insert(&Arc::new(site));
     }
 
-    /// Reports certificates that have ended since the last call, and where such are refused, returns the generation without
-    /// them, with all faults.
+    /// Reports certificates that have ended since the last call, and where such are refused, returns the
+    /// generation without them, with all faults.
     pub fn expire(&mut self) -> Option<(Arc<Runtime>, Vec<CompileFault>)> {
         self.expire_at(now_s())
     }

@@ -1,5 +1,6 @@
-//! An `ssl` object of the server's side: a site with its names, certificates and policy. References to secrets are replaced
-//! here. One that cannot be compiled keeps its last good form; without one, handshakes for its names are refused.
+//! An `ssl` object of the server's side: a site with its names, certificates and policy. References to
+//! secrets are replaced here. One that cannot be compiled keeps its last good form; without one, handshakes
+//! for its names are refused.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,8 +19,8 @@ use super::expiry::ExpiredCertificates;
 use super::{CompileFault, SnapshotCompiler};
 
 impl SnapshotCompiler {
-    /// Handshakes are made under these settings, and expired certificates treated so; without it `ssl` objects are not
-    /// compiled.
+    /// Handshakes are made under these settings, and expired certificates treated so; without it `ssl`
+    /// objects are not compiled.
     #[must_use]
     pub fn with_tls(mut self, tls: Arc<ServerTls>, expired: ExpiredCertificates) -> SnapshotCompiler {
         self.current.tls = Some(tls);
@@ -34,8 +35,8 @@ impl SnapshotCompiler {
         self
     }
 
-    /// Compiles the `ssl` object under `key`, or takes it out if it is gone or off. Of one that nodes are shown, only the end
-    /// is of interest here.
+    /// Compiles the `ssl` object under `key`, or takes it out if it is gone or off. Of one that nodes are
+    /// shown, only the end is of interest here.
     pub(super) fn compile_ssl(&mut self, snapshot: &Snapshot, key: &ObjectKey) {
         let Some(tls) = self.current.tls.clone() else { return };
         if let Some((closed, _)) = snapshot.closed(key) {

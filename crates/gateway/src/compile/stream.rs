@@ -1,11 +1,12 @@
-//! Stream routes: what they match, their chains of layer 4, the slots of their upstreams, and the table that finds them.
+//! Stream routes: what they match, their chains of layer 4, the slots of their upstreams, and the table that
+//! finds them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::merge::{Provenance, route_plugins};
-use model::resource::{Resource, UpstreamScheme, Service, SniffedProtocol, StreamRoute as Written};
-use model::snapshot::{SnapshotObject, Snapshot};
+use model::resource::{Resource, Service, SniffedProtocol, StreamRoute as Written, UpstreamScheme};
+use model::snapshot::{Snapshot, SnapshotObject};
 use model::{Id, ObjectKey, ObjectKind};
 
 use super::SnapshotCompiler;
@@ -45,8 +46,8 @@ impl SnapshotCompiler {
         self.current.stream_table = Arc::new(StreamTable::new(routes));
     }
 
-    /// A route that cannot be compiled keeps its place and serves nothing, because another one could match in its place,
-    /// without its protection.
+    /// A route that cannot be compiled keeps its place and serves nothing, because another one could match in
+    /// its place, without its protection.
     fn compile_stream_route(&mut self, snapshot: &Snapshot, key: &ObjectKey) {
         self.current.stream_routes.remove(&key.id);
         let (object, closed) = match (snapshot.get(key), snapshot.closed(key)) {
@@ -105,7 +106,9 @@ impl SnapshotCompiler {
             target: self.stream_target(object.key(), written, service_key.as_ref(), service),
             spoken,
             sends_proxy: match &written.proxy_protocol {
-                Some(header) => ProxyHeaderVersion::new(header.version).map_or(ProxyHeader::None, ProxyHeader::Version),
+                Some(header) => {
+                    ProxyHeaderVersion::new(header.version).map_or(ProxyHeader::None, ProxyHeader::Version)
+                }
                 None => ProxyHeader::OfListener,
             },
             idle_timeout_ms: milliseconds(written.idle_timeout),
@@ -180,7 +183,9 @@ impl SnapshotCompiler {
         let slot = match (&written.upstream_id, &written.upstream, service) {
             (Some(id), _, _) => of(&ObjectKey::of(ObjectKind::Upstream, id)),
             (None, Some(_), _) => of(key),
-            (None, None, Some(Service { upstream_id: Some(id), .. })) => of(&ObjectKey::of(ObjectKind::Upstream, id)),
+            (None, None, Some(Service { upstream_id: Some(id), .. })) => {
+                of(&ObjectKey::of(ObjectKind::Upstream, id))
+            }
             (None, None, Some(Service { upstream: Some(_), .. })) => service_key.and_then(of),
             _ => None,
         };
@@ -202,8 +207,13 @@ fn session_kind(snapshot: &Snapshot, written: &Written, service: Option<&Service
 }
 
 /// The scheme of the upstream that the route names, else its own, else its service's.
-fn upstream_scheme(snapshot: &Snapshot, written: &Written, service: Option<&Service>) -> Option<UpstreamScheme> {
-    let of = |id: &Id| match &in_force_or_closed(snapshot, &ObjectKey::of(ObjectKind::Upstream, id))?.resource {
+fn upstream_scheme(
+    snapshot: &Snapshot,
+    written: &Written,
+    service: Option<&Service>,
+) -> Option<UpstreamScheme> {
+    let of = |id: &Id| match &in_force_or_closed(snapshot, &ObjectKey::of(ObjectKind::Upstream, id))?.resource
+    {
         Resource::Upstream(upstream) => Some(upstream.scheme),
         _ => None,
     };

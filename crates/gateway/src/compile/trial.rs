@@ -1,6 +1,7 @@
-//! Compiles changes that are not saved on top of a generation, to explain what they would do. The generation, the state
-//! of its upstreams and that of its plugins stay untouched; what is compiled here is freed with the answer. The values
-//! behind references to secrets are not used, because the author of the changes need not be allowed to see them.
+//! Compiles changes that are not saved on top of a generation, to explain what they would do. The generation,
+//! the state of its upstreams and that of its plugins stay untouched; what is compiled here is freed with the
+//! answer. The values behind references to secrets are not used, because the author of the changes need not
+//! be allowed to see them.
 
 use std::sync::Arc;
 
@@ -53,8 +54,8 @@ impl SnapshotCompiler {
 }
 
 impl Trial {
-    /// The generation `runtime` with the changes of `applied`. Names of new nodes are looked up, because the answer names
-    /// the addresses.
+    /// The generation `runtime` with the changes of `applied`. Names of new nodes are looked up, because the
+    /// answer names the addresses.
     ///
     /// # Errors
     /// A changed object that cannot be compiled, as a sentence.

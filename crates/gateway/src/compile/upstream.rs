@@ -1,24 +1,24 @@
-//! An upstream, wherever it is written. Its node set lives in a cell that outlives changes, so that balancers, pools and
-//! averages of nodes that stay are not disturbed.
+//! An upstream, wherever it is written. Its node set lives in a cell that outlives changes, so that
+//! balancers, pools and averages of nodes that stay are not disturbed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use model::resource::{
-    Balance, HashOn, HttpVersion, PassHost as WrittenPassHost, UpstreamScheme, UpstreamConfig as Written,
+    Balance, HashOn, HttpVersion, PassHost as WrittenPassHost, UpstreamConfig as Written, UpstreamScheme,
 };
 use model::snapshot::Snapshot;
 use model::{ObjectKey, ObjectKind};
 use router::vars::Template;
 use stdx::published::Published;
 
-use super::{CompileFault, SnapshotCompiler, HeldUpstream, protection, retry, route};
+use super::{CompileFault, HeldUpstream, SnapshotCompiler, protection, retry, route};
 use crate::upstream::balance::{self, BalancerKind};
 use crate::upstream::original::OriginalPolicy;
 use crate::upstream::{HashKey, PassHost, Upstream};
-use net::endpoint::{KeepAlive, EndpointProtocol};
-use net::nodes::{NodeMetadata, NodeSet, NodePlan, PlannedNode};
+use net::endpoint::{EndpointProtocol, KeepAlive};
+use net::nodes::{NodeMetadata, NodePlan, NodeSet, PlannedNode};
 use serde_json::Value;
 
 impl SnapshotCompiler {
@@ -51,7 +51,8 @@ impl SnapshotCompiler {
         written: &Written,
     ) -> Result<(), String> {
         let slot = self.current.upstream_slots.get(&**identity).copied();
-        // A copy of the name, so that the reference count of `identity` shows whether the plugin still exists.
+        // A copy of the name, so that the reference count of `identity` shows whether the plugin still
+        // exists.
         let copy = Arc::from(&**identity);
         let build = self.build_upstream(snapshot, &copy, written, slot)?;
         self.place_upstream(copy, slot, build);
@@ -145,8 +146,8 @@ impl SnapshotCompiler {
         let retry =
             written.retry.as_deref().map(|policy| retry::policy(policy, before.map(|before| &**before)));
         let policies_before = before.map(|before| before.policies.clone());
-        // Another method is another state machine and starts with empty state. The same method continues with the new
-        // nodes.
+        // Another method is another state machine and starts with empty state. The same method continues with
+        // the new nodes.
         let before = before.filter(|before| before.balancer.name == balancer.name);
         let cell = before.map(|before| before.nodes.clone());
         let cell = cell
@@ -157,7 +158,8 @@ impl SnapshotCompiler {
         let discovered = self.fill(written.discovery.as_deref(), &cell, plan, default_port, filled_before);
         let checks = written.checks.as_deref().zip(probe);
         let health = self.follow_checks(identity, &cell, checks, checked_before.as_ref())?;
-        // After the last step that may fail, because it changes the state that the form before is still used with.
+        // After the last step that may fail, because it changes the state that the form before is still used
+        // with.
         let before = slot_before.and_then(|slot| self.current.upstreams.get(slot));
         let protection = protection::compile(identity, written, before.map(|before| &**before));
         Ok(Upstream {

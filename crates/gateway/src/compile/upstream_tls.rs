@@ -1,9 +1,10 @@
-//! The TLS identity of an upstream: whether its nodes are verified, and the certificate that they are shown, which may be
-//! written in it or be an `ssl` object of type `client`. It reads references to secrets, and opens nothing.
+//! The TLS identity of an upstream: whether its nodes are verified, and the certificate that they are shown,
+//! which may be written in it or be an `ssl` object of type `client`. It reads references to secrets, and
+//! opens nothing.
 
 use std::sync::Arc;
 
-use model::resource::{HttpVersion, Resource, UpstreamScheme, Ssl, SslType, UpstreamConfig, UpstreamTls};
+use model::resource::{HttpVersion, Resource, Ssl, SslType, UpstreamConfig, UpstreamScheme, UpstreamTls};
 use model::snapshot::Snapshot;
 use model::{Id, ObjectKey, ObjectKind};
 

@@ -1,5 +1,5 @@
-//! A connection between its accept and its first request: what is known of it, and the time that a client gets for the
-//! layers below HTTP. It knows none of them.
+//! A connection between its accept and its first request: what is known of it, and the time that a client
+//! gets for the layers below HTTP. It knows none of them.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -32,8 +32,8 @@ pub(crate) struct TcpArrival {
     pub(crate) counted: ConnectionGuard,
 }
 
-/// The outcome of reading a layer below HTTP; none if it took longer than the timeout, its connection has to give way to
-/// others, or its listener is closed.
+/// The outcome of reading a layer below HTTP; none if it took longer than the timeout, its connection has to
+/// give way to others, or its listener is closed.
 pub(super) async fn within_deadline<T>(
     layer: impl Future<Output = T>,
     timeout_ms: u64,

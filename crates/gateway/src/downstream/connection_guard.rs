@@ -22,8 +22,8 @@ impl Drop for ConnectionGuard {
     }
 }
 
-/// The place of a connection in the counts while it has no task of its protocol, which gives its address's place back
-/// otherwise.
+/// The place of a connection in the counts while it has no task of its protocol, which gives its address's
+/// place back otherwise.
 pub(crate) struct AddressPlace {
     counted: Option<ConnectionGuard>,
     peer: IpAddr,

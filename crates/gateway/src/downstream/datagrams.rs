@@ -1,9 +1,10 @@
-//! Datagrams of layer 4: a session for each client of a UDP listener, with a socket of its own at a node. One task of a worker
-//! receives for each listener, one for the nodes of all sessions; none belongs to a session, because a task to wake for each
-//! datagram costs more than to pass it on.
+//! Datagrams of layer 4: a session for each client of a UDP listener, with a socket of its own at a node. One
+//! task of a worker receives for each listener, one for the nodes of all sessions; none belongs to a session,
+//! because a task to wake for each datagram costs more than to pass it on.
 //!
-//! A datagram waits nowhere but for the decision of a plugin: it is sent on when it is received, or dropped and counted. Sessions
-//! end when they were idle, after the time or the datagrams that their route gives them, or when they have to give way.
+//! A datagram waits nowhere but for the decision of a plugin: it is sent on when it is received, or dropped
+//! and counted. Sessions end when they were idle, after the time or the datagrams that their route gives
+//! them, or when they have to give way.
 
 mod clients;
 mod nodes;
@@ -27,7 +28,8 @@ use table::SessionTable;
 
 /// Most sessions of a worker. Each has a descriptor, a port, and 1 KiB and a half of memory.
 const SESSIONS_MAX: usize = 16_384;
-/// Sessions of all workers have one in so many of the descriptors that the process may open, because connections need two.
+/// Sessions of all workers have one in so many of the descriptors that the process may open, because
+/// connections need two.
 const DESCRIPTORS_SHARE: u64 = 4;
 /// Sessions that wait for the decision of a plugin, at most: each has a task.
 const DECIDING_MAX: usize = 1_024;
@@ -73,8 +75,8 @@ impl DatagramWorker {
         }))
     }
 
-    /// Ends sessions that were idle, are as long as they may be, or are too many because an operator has lowered the limit on
-    /// descriptors.
+    /// Ends sessions that were idle, are as long as they may be, or are too many because an operator has
+    /// lowered the limit on descriptors.
     pub(crate) async fn end_idle(self: Rc<Self>) {
         loop {
             env::sleep_ms(SWEEP_MS).await;

@@ -1,5 +1,5 @@
-//! A protocol without a client, for requests that go on after their client was answered: it sends no body but one that was
-//! read before, and reads responses only for the plugin that stores them.
+//! A protocol without a client, for requests that go on after their client was answered: it sends no body but
+//! one that was read before, and reads responses only for the plugin that stores them.
 
 use std::cell::Cell;
 use std::io;
@@ -21,8 +21,8 @@ use net::env;
 
 /// How much of a response body is asked for at once.
 const PIECE_BYTES: usize = 64 * 1024;
-/// The longest body that is read although it is not stored, in bytes: as much as usually costs less than another
-/// connection to the upstream.
+/// The longest body that is read although it is not stored, in bytes: as much as usually costs less than
+/// another connection to the upstream.
 const DISCARDED_MAX_BYTES: u64 = 64 * 1024;
 
 /// The detached requests of one worker.

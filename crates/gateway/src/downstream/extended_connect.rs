@@ -1,5 +1,5 @@
-//! WebSocket over HTTP/2 (RFC 8441) and HTTP/3 (RFC 9220): an extended CONNECT becomes the request that opens a WebSocket
-//! over HTTP/1.1 (RFC 6455 section 4.1), which the pipeline knows. It knows no stream.
+//! WebSocket over HTTP/2 (RFC 8441) and HTTP/3 (RFC 9220): an extended CONNECT becomes the request that opens
+//! a WebSocket over HTTP/1.1 (RFC 6455 section 4.1), which the pipeline knows. It knows no stream.
 
 use data_encoding::BASE64;
 use message::Method;
@@ -20,13 +20,16 @@ fn accept(exchange: &mut Exchange) -> Result<(), ExchangeFailure> {
     }
     exchange.request.set_method("GET").expect("GET is a token");
     debug_assert_eq!(exchange.request.method, Method::Get);
-    // HTTP/2 and HTTP/3 have no key of their own; the endpoint proves with it that it speaks WebSocket. It is no secret.
+    // HTTP/2 and HTTP/3 have no key of their own; the endpoint proves with it that it speaks WebSocket. It is
+    // no secret.
     let mut nonce = [0; 16];
     nonce[..8].copy_from_slice(&random_u64().to_be_bytes());
     nonce[8..].copy_from_slice(&random_u64().to_be_bytes());
     let key = BASE64.encode(&nonce);
     let set = exchange.request.headers.set("sec-websocket-key", key.as_bytes());
-    set.map_err(|_| ExchangeFailure::new(Cause::HeadTooLarge, "no space is left for the key of the WebSocket"))
+    set.map_err(|_| {
+        ExchangeFailure::new(Cause::HeadTooLarge, "no space is left for the key of the WebSocket")
+    })
 }
 
 /// Why a well-formed head is not served, if so. Turns an extended CONNECT into the upgrade that it stands

@@ -1,5 +1,5 @@
-//! HTTP/2 downstream: `serve` is the one task of a connection, `lifecycle` deadlines, drain and the end. `served` is one
-//! exchange, `stream` its two bodies, `encode` its response head.
+//! HTTP/2 downstream: `serve` is the one task of a connection, `lifecycle` deadlines, drain and the end.
+//! `served` is one exchange, `stream` its two bodies, `encode` its response head.
 
 mod encode;
 mod lifecycle;

@@ -1,6 +1,7 @@
-//! HTTP/3 downstream: `handshake` makes a connection of a client that was accepted, `serve` is its one task, `duties` its
-//! streams besides requests, `lifecycle` deadlines, drain and the end. `served` is one exchange, `incoming` reads its
-//! request, `outgoing` sends its response, `stream` is its two bodies, `encode` its response head.
+//! HTTP/3 downstream: `handshake` makes a connection of a client that was accepted, `serve` is its one task,
+//! `duties` its streams besides requests, `lifecycle` deadlines, drain and the end. `served` is one exchange,
+//! `incoming` reads its request, `outgoing` sends its response, `stream` is its two bodies, `encode` its
+//! response head.
 
 mod connection;
 mod duties;

@@ -24,7 +24,8 @@ pub(super) fn refuse(timer: &ConnectionTimer, identity: &ConnectionIdentity, rea
     }
 }
 
-/// Whether a header at the start of this connection would be one of a peer that may send none: it was not read by now.
+/// Whether a header at the start of this connection would be one of a peer that may send none: it was not
+/// read by now.
 pub(super) fn is_untrusted(identity: &ConnectionIdentity) -> bool {
     identity.proxy.is_none() && identity.listener.listener.wanted().protocols.proxy_protocol
 }

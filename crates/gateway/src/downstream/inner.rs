@@ -1,5 +1,5 @@
-//! Serves the requests that plugins send through the data plane: a protocol without a connection, with messages that are held
-//! in memory. The pipeline does the work, as for every other protocol.
+//! Serves the requests that plugins send through the data plane: a protocol without a connection, with
+//! messages that are held in memory. The pipeline does the work, as for every other protocol.
 
 use std::io;
 use std::rc::{Rc, Weak};
@@ -36,8 +36,8 @@ pub(crate) fn install(context: &Rc<WorkerContext>) {
 impl InnerService for WorkerContext {
     fn serve(self: Rc<Self>, request: InnerRequest) -> InnerFuture<'static> {
         let (asker, outcome) = oneshot::channel();
-        // In a task of its own, because the plugin drops its future when its client goes away. A request that was begun
-        // must nevertheless give its places back and be logged.
+        // In a task of its own, because the plugin drops its future when its client goes away. A request that
+        // was begun must nevertheless give its places back and be logged.
         env::spawn(serve(self, request, asker));
         Box::pin(async move { outcome.await.unwrap_or(InnerOutcome::Cut) })
     }
@@ -52,7 +52,8 @@ impl InnerService for WorkerContext {
     }
 }
 
-/// Serves a request to its log phase. If the plugin no longer waits, it ends like one of a client that has gone away.
+/// Serves a request to its log phase. If the plugin no longer waits, it ends like one of a client that has
+/// gone away.
 async fn serve(context: Rc<WorkerContext>, request: InnerRequest, asker: oneshot::Sender<InnerOutcome>) {
     let local = context.local.clone();
     let mut exchange = context.exchanges.checkout();

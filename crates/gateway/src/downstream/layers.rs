@@ -1,5 +1,5 @@
-//! The order of the layers of a connection: its listener says whether TLS comes before HTTP. A PROXY protocol header, which
-//! stands in front of both, has been read by now. It reads no byte itself.
+//! The order of the layers of a connection: its listener says whether TLS comes before HTTP. A PROXY protocol
+//! header, which stands in front of both, has been read by now. It reads no byte itself.
 
 use super::arrival::TcpArrival;
 use super::h1::connection::H1Connection;
@@ -10,7 +10,8 @@ use super::tls;
 use net::env;
 use net::listener::Application;
 
-/// Serves a connection by the protocols of its listener, in a task of its own. Its peer's address is counted by now.
+/// Serves a connection by the protocols of its listener, in a task of its own. Its peer's address is counted
+/// by now.
 pub(crate) fn serve(arrival: TcpArrival, timer: ConnectionTimer) {
     let protocols = arrival.identity.listener.listener.wanted().protocols;
     match protocols.application {

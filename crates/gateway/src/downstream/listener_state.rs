@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use crate::command::{ListenerClosing, AcceptQueuePolicy};
+use crate::command::{AcceptQueuePolicy, ListenerClosing};
 use exchange::options::Options;
 use net::listener::Listener;
 
@@ -42,7 +42,8 @@ impl OpenListener {
         }
     }
 
-    /// The value of Alt-Svc (RFC 7838) that tells clients of HTTP/3; none where it is not served, or not announced.
+    /// The value of Alt-Svc (RFC 7838) that tells clients of HTTP/3; none where it is not served, or not
+    /// announced.
     pub(crate) fn alt_svc(&self) -> Option<Rc<str>> {
         self.alt_svc.clone()
     }
@@ -70,8 +71,8 @@ impl OpenListener {
         Some(self.connection_closes_from_ms(connection).saturating_add(wait_ms))
     }
 
-    /// Multiples of the golden ratio fall evenly into any range, so connections with successive numbers begin to close at
-    /// even intervals.
+    /// Multiples of the golden ratio fall evenly into any range, so connections with successive numbers begin
+    /// to close at even intervals.
     fn connection_closes_from_ms(&self, connection: u64) -> u64 {
         const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
         let fraction = u128::from(connection.wrapping_mul(GOLDEN));
@@ -108,7 +109,7 @@ mod tests {
     use net::listener::{Protocols, WantedListener};
 
     fn open_listener() -> OpenListener {
-        let wanted = Wanted { address: "127.0.0.1:0".parse().unwrap(), protocols: Protocols::HTTP1 };
+        let wanted = WantedListener { address: "127.0.0.1:0".parse().unwrap(), protocols: Protocols::HTTP1 };
         OpenListener::new(Arc::new(Listener::bind(wanted, 1).unwrap()), &exchange::testing::options())
     }
 
@@ -123,7 +124,12 @@ mod tests {
     fn connections_begin_to_close_evenly() {
         const SPREAD_MS: u64 = 10_000;
         let open = open_listener();
-        let closing = ListenerClosing { spread_ms: SPREAD_MS, kept_ms: 200, first_ms: 500, queue: AcceptQueuePolicy::Leave };
+        let closing = ListenerClosing {
+            spread_ms: SPREAD_MS,
+            kept_ms: 200,
+            first_ms: 500,
+            queue: AcceptQueuePolicy::Leave,
+        };
         open.close(1_000, closing);
         for (after_ms, least, most) in [(0, 0, 1), (2_500, 24, 27), (5_000, 49, 52), (SPREAD_MS, 100, 100)] {
             let count = (1..=100).filter(|id| open.is_closing(*id, 1_000 + after_ms)).count();
@@ -136,7 +142,12 @@ mod tests {
     #[test]
     fn second_close_shortens_the_spread() {
         let open = open_listener();
-        let closing = ListenerClosing { spread_ms: 10_000, kept_ms: 200, first_ms: 200, queue: AcceptQueuePolicy::Leave };
+        let closing = ListenerClosing {
+            spread_ms: 10_000,
+            kept_ms: 200,
+            first_ms: 200,
+            queue: AcceptQueuePolicy::Leave,
+        };
         open.close(1_000, closing);
         let early = (1..=100).filter(|id| open.is_closing(*id, 2_000)).count();
         open.close(2_000, ListenerClosing { spread_ms: 0, kept_ms: 9_000, first_ms: 9_000, ..closing });

@@ -1,19 +1,20 @@
-//! The PROXY protocol header of a downstream connection, which stands in front of TLS and HTTP: it is read within the time
-//! of a request head, and the client that it names becomes the peer of the connection before any other part of the gateway
-//! sees it. Peers of `proxy_protocol_from` alone are believed.
+//! The PROXY protocol header of a downstream connection, which stands in front of TLS and HTTP: it is read
+//! within the time of a request head, and the client that it names becomes the peer of the connection before
+//! any other part of the gateway sees it. Peers of `proxy_protocol_from` alone are believed.
 //!
-//! A listener knows no header, asks for one, or takes both where `proxy_protocol_optional` says so. A trusted peer is looked at
-//! there until its first bytes are those of a header or of something else. Any other peer is served as itself, and one
-//! that begins with a header is refused, because it tries to choose its own address: at once where TLS or HTTP waits for the
-//! client anyway, otherwise where a session of layer 4 reads its first bytes (`stream/first_bytes.rs`). A session that
-//! reads none may have a server that speaks first, and passes all bytes on as the client's.
+//! A listener knows no header, asks for one, or takes both where `proxy_protocol_optional` says so. A trusted
+//! peer is looked at there until its first bytes are those of a header or of something else. Any other peer
+//! is served as itself, and one that begins with a header is refused, because it tries to choose its own
+//! address: at once where TLS or HTTP waits for the client anyway, otherwise where a session of layer 4 reads
+//! its first bytes (`stream/first_bytes.rs`). A session that reads none may have a server that speaks first,
+//! and passes all bytes on as the client's.
 
 mod header_reader;
 
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use super::arrival::{TcpArrival, ConnectionIdentity, within_deadline};
+use super::arrival::{ConnectionIdentity, TcpArrival, within_deadline};
 use super::connection_guard::AddressPlace;
 use super::h1::timer::ConnectionTimer;
 use super::header_refusal::{UNTRUSTED_HEADER, refuse};
@@ -35,8 +36,8 @@ pub(crate) fn trusts(options: &RealIpOptions, peer: SocketAddr) -> bool {
     contains(&options.proxy_protocol_from, peer.ip().to_canonical())
 }
 
-/// Whether the peer of a socket is refused because its listener asks for a header and the peer may send none. The operator is
-/// told of it, since a balancer that is missing in the setting loses all its clients.
+/// Whether the peer of a socket is refused because its listener asks for a header and the peer may send none.
+/// The operator is told of it, since a balancer that is missing in the setting loses all its clients.
 pub(crate) fn refuses(listener: &Listener, options: &RealIpOptions, peer: SocketAddr, now_ms: u64) -> bool {
     let protocols = listener.wanted().protocols;
     if !protocols.proxy_protocol || protocols.proxy_protocol_optional || trusts(options, peer) {
@@ -52,8 +53,9 @@ pub(crate) fn refuses(listener: &Listener, options: &RealIpOptions, peer: Socket
     true
 }
 
-/// Serves a trusted peer: reads the header, then serves the connection by the other protocols of its listener. Its place among the
-/// connections is counted; that of its address is claimed here, for the client that the header names.
+/// Serves a trusted peer: reads the header, then serves the connection by the other protocols of its
+/// listener. Its place among the connections is counted; that of its address is claimed here, for the client
+/// that the header names.
 pub(crate) async fn serve(arrival: TcpArrival, timer: ConnectionTimer) {
     let TcpArrival { mut stream, identity, counted } = arrival;
     let local = &timer.context.clone().local;
@@ -101,7 +103,8 @@ fn claim_and_serve(arrival: TcpArrival, timer: ConnectionTimer) {
     layers::serve(arrival, timer);
 }
 
-/// Serves a peer that is not trusted, at a listener where the header may be missing. Its address is counted by now.
+/// Serves a peer that is not trusted, at a listener where the header may be missing. Its address is counted
+/// by now.
 pub(crate) fn serve_untrusted(arrival: TcpArrival, timer: ConnectionTimer) {
     let protocols = arrival.identity.listener.listener.wanted().protocols;
     if protocols.application == Application::Stream && !protocols.tls {

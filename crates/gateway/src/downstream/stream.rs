@@ -1,5 +1,6 @@
-//! A session of layer 4 over a connection: its first bytes are looked at where a route or a plugin asks for them, then it has
-//! a route, a node, and a tunnel to it, all on the worker that accepted it. It speaks no protocol.
+//! A session of layer 4 over a connection: its first bytes are looked at where a route or a plugin asks for
+//! them, then it has a route, a node, and a tunnel to it, all on the worker that accepted it. It speaks no
+//! protocol.
 
 mod first_bytes;
 pub(super) mod node;
@@ -30,7 +31,8 @@ pub(crate) fn serve(opened: OpenedConnection) -> impl Future<Output = ()> {
     SessionTask::Beginning(PooledBox::pin(begin(opened)))
 }
 
-/// The task of a session. Written by hand, because an `async fn` would keep the room of its beginning until its end.
+/// The task of a session. Written by hand, because an `async fn` would keep the room of its beginning until
+/// its end.
 #[expect(
     clippy::large_enum_variant,
     reason = "the larger variant is the one that sessions are for most of their lives"

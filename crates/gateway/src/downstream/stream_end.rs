@@ -1,5 +1,5 @@
-//! A stream of HTTP/2 or HTTP/3 as one end of a tunnel (RFC 8441 section 5, RFC 9220): its content carries the bytes, the end
-//! of a direction is the orderly end of one way, and a reset that of both.
+//! A stream of HTTP/2 or HTTP/3 as one end of a tunnel (RFC 8441 section 5, RFC 9220): its content carries
+//! the bytes, the end of a direction is the orderly end of one way, and a reset that of both.
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -12,8 +12,8 @@ use exchange::failure::Blame;
 pub(crate) trait TunnelStream: RequestBody + ResponseSink {
     /// Bytes of the client that were read and not consumed.
     fn held(&self) -> &[u8];
-    /// Sends bytes that were taken and have not been sent. They are sent while the tunnel waits for the client, because a
-    /// tunnel has no step that flushes.
+    /// Sends bytes that were taken and have not been sent. They are sent while the tunnel waits for the
+    /// client, because a tunnel has no step that flushes.
     fn send_taken(&mut self, cx: &mut Context<'_>);
     /// Ends the way to the client. Ready when all bytes before the end were passed to the transport.
     fn poll_end_tunnel(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
@@ -46,7 +46,8 @@ impl<S: TunnelStream> TunnelEnd for DownstreamStreamEnd<S> {
         Ok(())
     }
 
-    /// The window bounds the bytes that a client can make the gateway hold, so that none have to be given back.
+    /// The window bounds the bytes that a client can make the gateway hold, so that none have to be given
+    /// back.
     fn release(&mut self) -> io::Result<()> {
         Ok(())
     }

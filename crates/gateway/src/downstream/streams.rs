@@ -1,5 +1,5 @@
-//! The exchanges in flight of one connection, each a future in pooled memory in the slot of its stream. It polls those that
-//! asked for it and knows nothing of what they do.
+//! The exchanges in flight of one connection, each a future in pooled memory in the slot of its stream. It
+//! polls those that asked for it and knows nothing of what they do.
 
 use std::future::Future;
 use std::pin::Pin;

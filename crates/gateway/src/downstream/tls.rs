@@ -1,5 +1,5 @@
-//! A client's TLS connection from accept to the end of its handshake; then the protocol that was agreed goes on. A client
-//! that speaks plain HTTP is told so. It knows no certificate.
+//! A client's TLS connection from accept to the end of its handshake; then the protocol that was agreed goes
+//! on. A client that speaks plain HTTP is told so. It knows no certificate.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -20,7 +20,8 @@ use net::listener::Application;
 use net::tls::server::{AcceptFault, Accepted, Alpn, accept};
 use net::transport::Transport;
 
-/// Runs the handshake, then serves the connection in a task of its own, so that the handshake's state is freed.
+/// Runs the handshake, then serves the connection in a task of its own, so that the handshake's state is
+/// freed.
 pub(crate) async fn serve(arrival: TcpArrival, timer: ConnectionTimer) {
     let TcpArrival { stream, identity, counted } = arrival;
     let peer = identity.peer.ip();
@@ -47,7 +48,8 @@ pub(crate) async fn serve(arrival: TcpArrival, timer: ConnectionTimer) {
             let tls = Rc::new(TlsContext { facts, site, alt_svc: identity.listener.alt_svc() });
             let counted = place.into_guard();
             if is_stream {
-                let opened = stream::OpenedConnection::new(stream.into(), identity, counted, timer, Some(tls));
+                let opened =
+                    stream::OpenedConnection::new(stream.into(), identity, counted, timer, Some(tls));
                 env::spawn(stream::serve(opened));
                 return;
             }

@@ -1,5 +1,6 @@
-//! How a stream asks for its turn: its waker notes the stream in the list of its connection and wakes the connection's task.
-//! A waker is made once for a slot and serves all streams that come to have it, so that a request allocates none.
+//! How a stream asks for its turn: its waker notes the stream in the list of its connection and wakes the
+//! connection's task. A waker is made once for a slot and serves all streams that come to have it, so that a
+//! request allocates none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,8 +8,8 @@ use std::task::{Wake, Waker};
 
 use parking_lot::Mutex;
 
-/// The streams of a connection that are to be polled. Wakers are `Send`, so that it has a lock; no other thread ever holds
-/// it for longer than a push.
+/// The streams of a connection that are to be polled. Wakers are `Send`, so that it has a lock; no other
+/// thread ever holds it for longer than a push.
 #[derive(Default)]
 pub(crate) struct ReadyList {
     inner: Mutex<Inner>,
@@ -61,7 +62,8 @@ impl SlotWaker {
         Arc::new(SlotWaker { list: list.clone(), slot, is_queued: AtomicBool::new(false) })
     }
 
-    /// Puts the slot into the list without waking the task, which is running and looks at the list before it waits.
+    /// Puts the slot into the list without waking the task, which is running and looks at the list before it
+    /// waits.
     pub(crate) fn mark(&self) {
         if !self.is_queued.swap(true, Ordering::AcqRel) {
             self.list.inner.lock().slots.push(self.slot);

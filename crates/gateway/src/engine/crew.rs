@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::life::{Seed, keep_alive};
-use crate::command::{self, WorkerCommand, Handle};
+use crate::command::{self, Handle, WorkerCommand};
 
 /// Most threads that are given up and still run. Each holds the memory of its connections and may use a whole
 /// core, so that more of them would leave little of the machine.
@@ -126,12 +126,16 @@ impl Crew {
     fn replace(&self, index: usize) -> Replacement {
         let mut places = self.places.lock();
         self.reclaim(&mut places);
-        let Some(WorkerThreadSlot::Running { seat, .. }) = places.get(index) else { return Replacement::NotNeeded };
+        let Some(WorkerThreadSlot::Running { seat, .. }) = places.get(index) else {
+            return Replacement::NotNeeded;
+        };
         let seat = *seat;
         let Some(spare) = places.iter().position(|place| matches!(place, WorkerThreadSlot::Spare(_))) else {
             return Replacement::NoPlace;
         };
-        let WorkerThreadSlot::Spare(commands) = std::mem::replace(&mut places[spare], WorkerThreadSlot::Ended) else {
+        let WorkerThreadSlot::Spare(commands) =
+            std::mem::replace(&mut places[spare], WorkerThreadSlot::Ended)
+        else {
             return Replacement::NoPlace;
         };
         let (old, new) = (&self.handles[index].status, &self.handles[spare].status);
@@ -150,7 +154,9 @@ impl Crew {
         old.replaced.fetch_add(1, Ordering::Relaxed);
         // Should its loop turn again, it ends with all that is left of it.
         let _ = self.handles[index].commands.send(WorkerCommand::Stop);
-        if let WorkerThreadSlot::Running { thread, .. } = std::mem::replace(&mut places[index], WorkerThreadSlot::Ended) {
+        if let WorkerThreadSlot::Running { thread, .. } =
+            std::mem::replace(&mut places[index], WorkerThreadSlot::Ended)
+        {
             places[index] = WorkerThreadSlot::GivenUp(thread);
         }
         Replacement::By(spare)
@@ -162,7 +168,9 @@ impl Crew {
             if !matches!(place, WorkerThreadSlot::GivenUp(thread) if thread.is_finished()) {
                 continue;
             }
-            let WorkerThreadSlot::GivenUp(thread) = std::mem::replace(place, WorkerThreadSlot::Ended) else { continue };
+            let WorkerThreadSlot::GivenUp(thread) = std::mem::replace(place, WorkerThreadSlot::Ended) else {
+                continue;
+            };
             if let Ok(mut commands) = thread.join() {
                 // Sent before the others knew that it was given up.
                 while commands.try_recv().is_ok() {}

@@ -1,4 +1,5 @@
-//! A worker's thread from its start to its end: runs the worker, and runs it again after a panic or a failed start.
+//! A worker's thread from its start to its end: runs the worker, and runs it again after a panic or a failed
+//! start.
 
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +12,7 @@ use stdx::published::Published;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::mpsc::error::TryRecvError;
 
-use crate::command::{WorkerCommand, Handle};
+use crate::command::{Handle, WorkerCommand};
 use crate::context::ContextParts;
 use crate::observe::access_log::{AccessLog, LineWriter};
 use crate::observe::log_writer::LogWriter;
@@ -90,33 +91,45 @@ pub(super) fn keep_alive(seed: &Seed, commands: &mut UnboundedReceiver<WorkerCom
                 }
             }
             Err(_) => {
-                // Its connections ended with its loop and were uncounted; those handed to it and not yet taken are
-                // still counted.
+                // Its connections ended with its loop and were uncounted; those handed to it and not yet
+                // taken are still counted.
                 tracing::error!(worker = seed.index, "a worker panicked; it is started again");
             }
         }
     }
 }
 
-/// How long a worker that cannot start waits before the next attempt: other parts of the process have to release the
-/// missing resource, usually descriptors, first.
+/// How long a worker that cannot start waits before the next attempt: other parts of the process have to
+/// release the missing resource, usually descriptors, first.
 const RUN_AGAIN_MS: u64 = 1_000;
 /// How often the thread looks for commands during that wait.
 const LOOK_MS: u64 = 20;
 
-/// Waits before the next start and closes connections that are handed to the worker meanwhile; false if it is to end.
-fn is_wanted_again(handle: &Handle, shared: &OverloadState, commands: &mut UnboundedReceiver<WorkerCommand>) -> bool {
+/// Waits before the next start and closes connections that are handed to the worker meanwhile; false if it is
+/// to end.
+fn is_wanted_again(
+    handle: &Handle,
+    shared: &OverloadState,
+    commands: &mut UnboundedReceiver<WorkerCommand>,
+) -> bool {
     for _ in 0..RUN_AGAIN_MS / LOOK_MS {
         loop {
             match commands.try_recv() {
-                Ok(WorkerCommand::Stop | WorkerCommand::Drain(_)) | Err(TryRecvError::Disconnected) => return false,
+                Ok(WorkerCommand::Stop | WorkerCommand::Drain(_)) | Err(TryRecvError::Disconnected) => {
+                    return false;
+                }
                 Ok(WorkerCommand::Serve(_, peer, _)) => {
                     handle.status.connections.fetch_sub(1, Ordering::Relaxed);
                     shared.addresses.release(peer.ip());
                 }
                 Ok(WorkerCommand::Evict) => handle.status.ignore_asked(),
                 // A starting worker takes up the listeners in force by itself, and has measured nothing.
-                Ok(WorkerCommand::Listeners | WorkerCommand::Loads(_) | WorkerCommand::Endpoint(_) | WorkerCommand::Panic) => {}
+                Ok(
+                    WorkerCommand::Listeners
+                    | WorkerCommand::Loads(_)
+                    | WorkerCommand::Endpoint(_)
+                    | WorkerCommand::Panic,
+                ) => {}
                 Err(TryRecvError::Empty) => break,
             }
         }

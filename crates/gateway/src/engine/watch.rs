@@ -1,6 +1,6 @@
-//! Finds workers that have not turned their event loop for [`STALLED_AFTER_MS`]. It reads the time that each worker
-//! writes, logs when a stall begins and ends, marks the worker for readiness and metrics, and names those
-//! that have stood for too long. It wakes and replaces no worker.
+//! Finds workers that have not turned their event loop for [`STALLED_AFTER_MS`]. It reads the time that each
+//! worker writes, logs when a stall begins and ends, marks the worker for readiness and metrics, and names
+//! those that have stood for too long. It wakes and replaces no worker.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,8 +12,9 @@ use crate::runtime::Runtime;
 
 /// Interval between two checks of the workers. A check costs one load per worker.
 pub(super) const PERIOD_MS: u64 = 250;
-/// A worker is reported if its event loop has not turned for this long. A loop turns every 20 ms, and no step of a
-/// request takes more than a few milliseconds; a machine with too few cores may delay a thread by some hundred.
+/// A worker is reported if its event loop has not turned for this long. A loop turns every 20 ms, and no step
+/// of a request takes more than a few milliseconds; a machine with too few cores may delay a thread by some
+/// hundred.
 const STALLED_AFTER_MS: u64 = 1_000;
 /// If two checks lie farther apart than this, the whole process was stopped, for example by a signal.
 const LATE_AFTER_MS: u64 = PERIOD_MS * 2;

@@ -1,5 +1,5 @@
-//! Where a request would be sent: the message that an endpoint would receive, and the endpoints that it may go to, each
-//! with its share.
+//! Where a request would be sent: the message that an endpoint would receive, and the endpoints that it may
+//! go to, each with its share.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::body::BodyLength;
 use crate::forward::upgrade;
 use crate::h1::encode;
-use crate::runtime::{Generation, CompiledRoute};
+use crate::runtime::{CompiledRoute, Generation};
 use crate::upstream::{PassHost, Upstream};
 use exchange::Exchange;
 use exchange::plugin::{UpstreamChoice, UpstreamRef};
@@ -57,9 +57,9 @@ const OWN_FIELDS: [&str; 17] = [
 /// Stands for a value that may be a secret.
 const HIDDEN: &str = "(hidden)";
 
-/// The request as an endpoint of `upstream` would receive it over HTTP/1, with a body as long as the question says. A value
-/// that a plugin sets is shown only where the question or the `route` has it as a text: it may be what a reference to a
-/// secret stands for, and keys that may ask need not be allowed to see that.
+/// The request as an endpoint of `upstream` would receive it over HTTP/1, with a body as long as the question
+/// says. A value that a plugin sets is shown only where the question or the `route` has it as a text: it may
+/// be what a reference to a secret stands for, and keys that may ask need not be allowed to see that.
 pub(super) fn forwarded(
     exchange: &mut Exchange,
     upstream: &Upstream,
@@ -105,8 +105,8 @@ pub(super) fn forwarded(
     json!({ "method": text(exchange.request.method_text()), "url": url, "headers": headers })
 }
 
-/// The endpoints of `upstream`. The share of one is what its weight says among the usable ones of the priority in use; a
-/// method that measures endpoints, or a hash of the request, may divide otherwise.
+/// The endpoints of `upstream`. The share of one is what its weight says among the usable ones of the
+/// priority in use; a method that measures endpoints, or a hash of the request, may divide otherwise.
 pub(super) fn candidates(upstream: &Upstream) -> Value {
     let set = upstream.nodes.load();
     let is_usable = |node: &net::nodes::ResolvedNode| node.state.is_usable() && node.weight > 0;
@@ -139,7 +139,11 @@ pub(super) fn candidates(upstream: &Upstream) -> Value {
 }
 
 /// The upstreams that a plugin divides such requests among, each with its share and its endpoints.
-pub(super) fn choices(generation: &Generation, route: Option<&Arc<CompiledRoute>>, choices: &[UpstreamChoice]) -> Value {
+pub(super) fn choices(
+    generation: &Generation,
+    route: Option<&Arc<CompiledRoute>>,
+    choices: &[UpstreamChoice],
+) -> Value {
     let of_choice = |choice: &UpstreamChoice| {
         let found = upstream(generation, route, choice.upstream.as_ref());
         json!({ "share": (choice.share * 10.0).round() / 10.0, "upstream": found.map(candidates) })
@@ -147,8 +151,8 @@ pub(super) fn choices(generation: &Generation, route: Option<&Arc<CompiledRoute>
     choices.iter().take(CHOICES_MAX).map(of_choice).collect()
 }
 
-/// As [`candidates`], of a session of layer 4 at `local`, which is the destination of one that goes where its client wanted to
-/// go.
+/// As [`candidates`], of a session of layer 4 at `local`, which is the destination of one that goes where its
+/// client wanted to go.
 pub(super) fn of_session(upstream: &Upstream, local: SocketAddr) -> Value {
     let Some(original) = &upstream.original else { return candidates(upstream) };
     let (state, share) = match original.refusal(local) {

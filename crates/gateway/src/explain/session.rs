@@ -1,5 +1,5 @@
-//! Explains the decision on a session of layer 4: the stream route that it would get, why others lose, and its nodes. It
-//! reads nothing and connects nowhere.
+//! Explains the decision on a session of layer 4: the stream route that it would get, why others lose, and
+//! its nodes. It reads nothing and connects nowhere.
 
 use std::sync::Arc;
 

@@ -1,16 +1,16 @@
-//! The plugins that a request would meet, in the order of the pipeline, each with its own answer to what it would do. No
-//! phase of a plugin runs here.
+//! The plugins that a request would meet, in the order of the pipeline, each with its own answer to what it
+//! would do. No phase of a plugin runs here.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 use crate::runtime::merged::MergedChains;
-use crate::runtime::{ConsumerPlugins, Generation, CompiledRoute};
+use crate::runtime::{CompiledRoute, ConsumerPlugins, Generation};
 use exchange::Exchange;
 use exchange::plugin::chain::{Chain, PluginInstance};
 use exchange::plugin::preflight::{PREFLIGHT_PRIORITY, is_preflight};
-use exchange::plugin::{EffectKind, UpstreamChoice, Explained, PluginPhase};
+use exchange::plugin::{EffectKind, Explained, PluginPhase, UpstreamChoice};
 
 /// The plugins, and whether one of them answers the request.
 pub(super) struct PluginWalk {
@@ -18,15 +18,21 @@ pub(super) struct PluginWalk {
     pub(super) plugins: Vec<Value>,
     /// The plugin that answers the request.
     pub(super) ended_by: Option<&'static str>,
-    /// The upstreams that the last plugin to choose one divides such requests among; empty if there is one for all.
+    /// The upstreams that the last plugin to choose one divides such requests among; empty if there is one
+    /// for all.
     pub(super) choices: Vec<UpstreamChoice>,
 }
 
 /// The phases before an endpoint is selected, in which a plugin may answer.
-const DECIDING: [PluginPhase; 4] = [PluginPhase::Preflight, PluginPhase::Rewrite, PluginPhase::Access, PluginPhase::BeforeProxy];
+const DECIDING: [PluginPhase; 4] =
+    [PluginPhase::Preflight, PluginPhase::Rewrite, PluginPhase::Access, PluginPhase::BeforeProxy];
 
 /// Asks the plugins of a request that `route` was found for. `exchange` is changed as the plugins say.
-pub(super) fn walk(generation: &Generation, route: Option<&Arc<CompiledRoute>>, exchange: &mut Exchange) -> PluginWalk {
+pub(super) fn walk(
+    generation: &Generation,
+    route: Option<&Arc<CompiledRoute>>,
+    exchange: &mut Exchange,
+) -> PluginWalk {
     let mut walk = PluginWalk { plugins: Vec::new(), ended_by: None, choices: Vec::new() };
     let own = route.map(|route| &route.plugins);
     let origins = Origins::of(route);
@@ -63,7 +69,9 @@ pub(super) fn walk(generation: &Generation, route: Option<&Arc<CompiledRoute>>, 
     let global = ChainQuery { local: merged, ..global };
     let local = merged.map(|chain| ChainQuery { chain, local: None, origin: &origin });
     if let Some(local) = &local {
-        walk.phase(local, PluginPhase::Rewrite, exchange, |instance| !is_own(instance) && !has_name(instance.name));
+        walk.phase(local, PluginPhase::Rewrite, exchange, |instance| {
+            !is_own(instance) && !has_name(instance.name)
+        });
     }
     for phase in [PluginPhase::Access, PluginPhase::BeforeProxy] {
         walk.phase(&global, phase, exchange, |_| true);
@@ -130,7 +138,12 @@ impl PluginWalk {
     }
 
     /// Why the instance does not run.
-    fn skipped(&self, asked: &ChainQuery<'_>, instance: &PluginInstance, exchange: &Exchange) -> Option<String> {
+    fn skipped(
+        &self,
+        asked: &ChainQuery<'_>,
+        instance: &PluginInstance,
+        exchange: &Exchange,
+    ) -> Option<String> {
         if gives_way(asked, instance) {
             return Some(GIVES_WAY.to_owned());
         }
@@ -194,8 +207,8 @@ impl Origins {
         }
     }
 
-    /// The route's own plugin counts most. A service's plugin that the plugin config has too is told as the service's,
-    /// because the compiled route does not know the plugin config any more.
+    /// The route's own plugin counts most. A service's plugin that the plugin config has too is told as the
+    /// service's, because the compiled route does not know the plugin config any more.
     fn of_plugin(&self, name: &str) -> &'static str {
         if self.route.contains_key(name) {
             "route"

@@ -1,4 +1,5 @@
-//! How HTTP/1 writes the heads that `forward` decides on: start lines, field lines, and the framing of the body.
+//! How HTTP/1 writes the heads that `forward` decides on: start lines, field lines, and the framing of the
+//! body.
 
 use std::cell::RefCell;
 
@@ -6,7 +7,7 @@ use http1::encode;
 use message::{FieldSet, FieldSink, Headers, Method, Version};
 
 use crate::body::BodyLength;
-use crate::forward::{self, IngressInfo, EntrySink};
+use crate::forward::{self, EntrySink, IngressInfo};
 use exchange::Exchange;
 use exchange::options::ForwardOptions;
 
@@ -59,7 +60,8 @@ impl EntryLines {
     fn append(&self, entry: IngressInfo, options: &ForwardOptions, out: &mut Vec<u8>) {
         let mut entries = self.0.borrow_mut();
         let index = entries.iter().position(|(known, _)| *known == entry).unwrap_or_else(|| {
-            // There are as many as listeners times versions; only listeners that come and go for ever could make more.
+            // There are as many as listeners times versions; only listeners that come and go for ever could
+            // make more.
             if entries.len() >= ENTRIES_MAX {
                 entries.clear();
             }
@@ -93,8 +95,8 @@ pub(crate) fn request_head(exchange: &Exchange, length: BodyLength, out: &mut Ve
     out.extend_from_slice(encode::HEAD_END);
 }
 
-/// Appends the head that a client receives, before a body of `length`. `keep_alive` says whether the connection stays open
-/// afterwards; `date` is for a response that carries none.
+/// Appends the head that a client receives, before a body of `length`. `keep_alive` says whether the
+/// connection stays open afterwards; `date` is for a response that carries none.
 pub(crate) fn response_head(
     exchange: &Exchange,
     length: BodyLength,

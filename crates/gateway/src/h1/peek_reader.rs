@@ -1,6 +1,6 @@
-//! Reads bytes that are forwarded through a socket: either takes them, or peeks at them (MSG_PEEK) and takes them after
-//! they were forwarded, so that the gateway does not hold bytes which the other side does not take. It knows no
-//! protocol and no destination.
+//! Reads bytes that are forwarded through a socket: either takes them, or peeks at them (MSG_PEEK) and takes
+//! them after they were forwarded, so that the gateway does not hold bytes which the other side does not
+//! take. It knows no protocol and no destination.
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -26,9 +26,9 @@ impl PeekReader {
         PeekReader { buffer, looked_bytes: 0, saw_all: false }
     }
 
-    /// Reads on into the buffer. While nothing arrives there is no buffer, so that a wait for a slow client's body or
-    /// for the next event of a stream costs no memory. `likely` says that bytes have most likely arrived. Peeked bytes
-    /// have to be committed before the call.
+    /// Reads on into the buffer. While nothing arrives there is no buffer, so that a wait for a slow client's
+    /// body or for the next event of a stream costs no memory. `likely` says that bytes have most likely
+    /// arrived. Peeked bytes have to be committed before the call.
     #[inline]
     pub(crate) fn poll_fill(
         &mut self,
@@ -41,7 +41,8 @@ impl PeekReader {
         let is_large = capacity.bytes() > SMALL_BYTES;
         let least_bytes = if is_large { LARGE_BYTES } else { SMALL_BYTES };
         if self.buffer.is_empty() && self.buffer.capacity() < least_bytes {
-            // The readiness is checked first, because the usual first read, right after the request, finds nothing.
+            // The readiness is checked first, because the usual first read, right after the request, finds
+            // nothing.
             if !(likely && stream.is_readable()) {
                 ready!(stream.poll_read_ready(cx))?;
             }
@@ -72,9 +73,9 @@ impl PeekReader {
         read
     }
 
-    /// Takes the peeked bytes that have been forwarded; the rest stays in the kernel and leaves the buffer. It must be
-    /// called before the event loop runs again, because it also tells the event loop that nothing has arrived since. An
-    /// error means that the kernel's bytes are lost.
+    /// Takes the peeked bytes that have been forwarded; the rest stays in the kernel and leaves the buffer.
+    /// It must be called before the event loop runs again, because it also tells the event loop that nothing
+    /// has arrived since. An error means that the kernel's bytes are lost.
     #[inline]
     pub(crate) fn commit(&mut self, stream: &mut Transport) -> io::Result<()> {
         if self.looked_bytes == 0 {

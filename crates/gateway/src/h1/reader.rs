@@ -1,5 +1,5 @@
-//! The body half of reading an HTTP/1 message, the same from clients and nodes: where in the buffer the next body bytes
-//! are, and when the body ends. It does no I/O.
+//! The body half of reading an HTTP/1 message, the same from clients and nodes: where in the buffer the next
+//! body bytes are, and when the body ends. It does no I/O.
 
 use http1::chunked::{ChunkError, Decoder, Piece};
 use message::Headers;

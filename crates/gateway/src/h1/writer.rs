@@ -1,6 +1,6 @@
-//! The sending half of an HTTP/1 message, the same towards clients and nodes: a head is encoded into a small buffer,
-//! small bodies join it so that a message leaves in one write, large ones go straight from the reader's buffer to the
-//! socket. It knows no fields and no policy.
+//! The sending half of an HTTP/1 message, the same towards clients and nodes: a head is encoded into a small
+//! buffer, small bodies join it so that a message leaves in one write, large ones go straight from the
+//! reader's buffer to the socket. It knows no fields and no policy.
 
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
@@ -10,10 +10,11 @@ use message::Headers;
 
 use net::transport::Transport;
 
-/// Pieces up to this size are copied behind what is waiting, since a copy of this size costs less than a second slice
-/// in a system call.
+/// Pieces up to this size are copied behind what is waiting, since a copy of this size costs less than a
+/// second slice in a system call.
 const COPY_MAX_BYTES: usize = 4 * 1024;
-/// The most bytes that may wait before a write is due; limits the memory that a peer which does not read can hold.
+/// The most bytes that may wait before a write is due; limits the memory that a peer which does not read can
+/// hold.
 const WAITING_MAX_BYTES: usize = 16 * 1024;
 
 /// A smaller buffer is kept over a pause rather than allocated anew: a head usually fits.
@@ -76,8 +77,8 @@ impl H1Writer {
         self.sent_bytes + self.waiting_bytes() as u64
     }
 
-    /// Drops everything that was encoded from `offset` on, a result of [`H1Writer::end_offset`]; false if some
-    /// of it has been handed to the kernel.
+    /// Drops everything that was encoded from `offset` on, a result of [`H1Writer::end_offset`]; false if
+    /// some of it has been handed to the kernel.
     pub(crate) fn take_back(&mut self, offset: u64) -> bool {
         let Some(kept) = offset.checked_sub(self.sent_bytes) else { return false };
         self.waiting.truncate(self.written + kept as usize);

@@ -1,5 +1,5 @@
-//! The windows of received data that a connection of HTTP/2 grants, on either side: as the settings have them, bounded by a
-//! share of the memory limit, and small while memory is short. It holds no connection.
+//! The windows of received data that a connection of HTTP/2 grants, on either side: as the settings have
+//! them, bounded by a share of the memory limit, and small while memory is short. It holds no connection.
 
 /// One connection may make the gateway hold this part of the memory limit.
 const PART_OF_MEMORY: u64 = 16;
@@ -7,7 +7,8 @@ const PART_OF_MEMORY: u64 = 16;
 const SMALL_STREAM_BYTES: u32 = 16 * 1024;
 /// The smallest window of a connection: before any WINDOW_UPDATE (RFC 9113 section 6.9.2).
 const LEAST_CONNECTION_BYTES: u32 = 65_535;
-/// Windows grow again when memory has not been short for so long, because peers count SETTINGS frames as a flood.
+/// Windows grow again when memory has not been short for so long, because peers count SETTINGS frames as a
+/// flood.
 const GROWS_AFTER_MS: u64 = 5_000;
 
 /// The windows of a connection, in bytes.
@@ -20,8 +21,8 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// The windows under a memory limit of `limit_bytes` (0 is none) where the windows of `streams` streams have to fit into
-    /// that of the connection.
+    /// The windows under a memory limit of `limit_bytes` (0 is none) where the windows of `streams` streams
+    /// have to fit into that of the connection.
     fn within(self, limit_bytes: u64, streams: u32) -> Windows {
         let share = match limit_bytes {
             0 => self.connection_bytes,

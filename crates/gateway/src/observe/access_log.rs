@@ -6,9 +6,11 @@ use router::vars::{Template, Variable, VariableSource};
 
 use super::log_writer::LogWriter;
 
-/// Lines are collected up to this size before they go to the writer; each turn of the slow loop sends a smaller batch.
+/// Lines are collected up to this size before they go to the writer; each turn of the slow loop sends a
+/// smaller batch.
 const BATCH_BYTES: usize = 32 * 1024;
-/// Bytes of lines that may wait for the writer: about a minute of a disk that stalls at 1,000 requests a second.
+/// Bytes of lines that may wait for the writer: about a minute of a disk that stalls at 1,000 requests a
+/// second.
 pub const QUEUE_BYTES: usize = 8 * 1024 * 1024;
 /// How a line is made.
 pub enum Format {
@@ -116,8 +118,8 @@ fn escape_text(value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// A number, as JSON: `null` for an unset variable, a list where a retry left one number for each attempt. A text that
-/// is no number, such as a malformed `Content-Length`, stays a text.
+/// A number, as JSON: `null` for an unset variable, a list where a retry left one number for each attempt. A
+/// text that is no number, such as a malformed `Content-Length`, stays a text.
 fn write_numbers(text: &[u8], out: &mut Vec<u8>) {
     let numbers = || text.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
     if numbers().any(|number| !is_unset(number) && !is_json_number(number)) {

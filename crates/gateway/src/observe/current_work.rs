@@ -1,4 +1,5 @@
-//! The current work of a worker, as another thread sees it: one number that the worker writes with plain stores.
+//! The current work of a worker, as another thread sees it: one number that the worker writes with plain
+//! stores.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,5 +1,5 @@
-//! Counters of the datagrams of layer 4 of one worker: received of clients, sent to them, and dropped by reason. The worker alone
-//! writes them, a scrape reads them.
+//! Counters of the datagrams of layer 4 of one worker: received of clients, sent to them, and dropped by
+//! reason. The worker alone writes them, a scrape reads them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

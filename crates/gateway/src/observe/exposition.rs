@@ -1,5 +1,5 @@
-//! Writes the counters in the Prometheus text format (0.0.4), under the contract's names (section 2.6). It runs on the
-//! scraper's thread, sums the workers' series and never stops a worker.
+//! Writes the counters in the Prometheus text format (0.0.4), under the contract's names (section 2.6). It
+//! runs on the scraper's thread, sums the workers' series and never stops a worker.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,9 +51,9 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a WorkerStatus> + Clone,
     scalar(text, "weir_upstream_idle_connections", "gauge", help, idle);
 }
 
-/// The client connections of all workers, counted as in nginx (`ngx_http_stub_status_module`): an active connection reads
-/// a request head, waits for one, or does anything else, which is called writing. The counters of a worker are not read at
-/// one moment.
+/// The client connections of all workers, counted as in nginx (`ngx_http_stub_status_module`): an active
+/// connection reads a request head, waits for one, or does anything else, which is called writing. The
+/// counters of a worker are not read at one moment.
 pub(crate) fn connection_counts<'a>(workers: impl Iterator<Item = &'a WorkerStatus>) -> ConnectionCounts {
     let mut counts = ConnectionCounts::default();
     for worker in workers {

@@ -1,5 +1,5 @@
-//! Counters of refusals and failures: requests by the table of causes, connections by the limit that refused them or
-//! made them close. One worker writes each counter with plain loads and stores; a scrape reads them.
+//! Counters of refusals and failures: requests by the table of causes, connections by the limit that refused
+//! them or made them close. One worker writes each counter with plain loads and stores; a scrape reads them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +8,8 @@ use exchange::failure::Cause;
 use exchange::observe::histogram::bump;
 use exchange::overload::capacity::Shortage;
 
-/// A connection that was closed before a byte of the client was read, by the limit or setting that asked for it.
+/// A connection that was closed before a byte of the client was read, by the limit or setting that asked for
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionRefusal {
     /// The process holds as many connections as it may.

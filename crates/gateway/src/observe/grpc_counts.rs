@@ -1,5 +1,5 @@
-//! Counters of gRPC calls by the status that the client got. One worker writes each with plain loads and stores; a scrape
-//! reads them.
+//! Counters of gRPC calls by the status that the client got. One worker writes each with plain loads and
+//! stores; a scrape reads them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,5 +1,5 @@
-//! How many client connections of a worker are silent, that is without a request in flight, by state, as other threads
-//! see them.
+//! How many client connections of a worker are silent, that is without a request in flight, by state, as
+//! other threads see them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -20,9 +20,9 @@ pub enum IdleState {
 pub(crate) const KINDS: usize = IdleState::ALL.len();
 
 impl IdleState {
-    /// All states, in the order in which connections are closed to make room. A connection that has never sent a byte
-    /// costs its client nothing; one that is closing has its response; an idle one costs its client a new handshake; an
-    /// unfinished head is a request that has begun.
+    /// All states, in the order in which connections are closed to make room. A connection that has never
+    /// sent a byte costs its client nothing; one that is closing has its response; an idle one costs its
+    /// client a new handshake; an unfinished head is a request that has begun.
     pub const ALL: &'static [IdleState] =
         &[IdleState::Unspoken, IdleState::Closing, IdleState::Idle, IdleState::Head];
 
@@ -41,8 +41,8 @@ impl IdleState {
 #[derive(Debug, Default)]
 pub struct IdleCounts {
     pub(crate) counts: [AtomicU32; KINDS],
-    /// When the oldest connection of each state became silent: the low 32 bits of the worker's milliseconds, which are
-    /// unambiguous for ages up to 24 days. No timeout of a silent connection is longer than a day.
+    /// When the oldest connection of each state became silent: the low 32 bits of the worker's milliseconds,
+    /// which are unambiguous for ages up to 24 days. No timeout of a silent connection is longer than a day.
     pub(crate) oldest_ms: [AtomicU32; KINDS],
 }
 

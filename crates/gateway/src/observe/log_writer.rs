@@ -1,5 +1,6 @@
-//! A log's writer: a bounded queue in memory, and one thread that owns the file. No thread of the gateway waits for a
-//! slow disk or a stopped reader: lines beyond the capacity of the queue are dropped, counted and reported.
+//! A log's writer: a bounded queue in memory, and one thread that owns the file. No thread of the gateway
+//! waits for a slow disk or a stopped reader: lines beyond the capacity of the queue are dropped, counted and
+//! reported.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
@@ -14,11 +15,11 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// Mode of a log file that is created here: the group may read it for a log collector, others may not, because lines
-/// hold addresses, paths and queries of clients.
+/// Mode of a log file that is created here: the group may read it for a log collector, others may not,
+/// because lines hold addresses, paths and queries of clients.
 const FILE_MODE: u32 = 0o640;
-/// The cost of a message beyond its bytes: its place in the channel and the allocator's rounding. Without it, short
-/// lines could make the queue hold several times its limit.
+/// The cost of a message beyond its bytes: its place in the channel and the allocator's rounding. Without it,
+/// short lines could make the queue hold several times its limit.
 const MESSAGE_OVERHEAD_BYTES: usize = 64;
 /// Shortest interval between two reports of lost lines while the writer does not catch up.
 const TELL_INTERVAL: Duration = Duration::from_secs(10);
@@ -111,8 +112,9 @@ impl LogWriter {
         let _ = self.messages.send(LogWriterMessage::Lines(lines));
     }
 
-    /// Opens the file anew, as after it was moved away: lines that were sent before go into the old one, later lines
-    /// into the new one. Standard output and standard error stay. [`LogWriter::writes_to`] tells whether it is done.
+    /// Opens the file anew, as after it was moved away: lines that were sent before go into the old one,
+    /// later lines into the new one. Standard output and standard error stay. [`LogWriter::writes_to`] tells
+    /// whether it is done.
     pub fn reopen(&self) {
         if !self.state.is_reopening.swap(true, Ordering::AcqRel) {
             let _ = self.messages.send(LogWriterMessage::Reopen);
@@ -235,7 +237,8 @@ impl WriterThread {
     }
 }
 
-/// The standard streams are duplicated, so that this thread holds none of the locks under which other threads print.
+/// The standard streams are duplicated, so that this thread holds none of the locks under which other threads
+/// print.
 fn open(target: &LogDestination) -> io::Result<File> {
     match target {
         LogDestination::Stdout => Ok(io::stdout().as_fd().try_clone_to_owned()?.into()),
@@ -244,7 +247,8 @@ fn open(target: &LogDestination) -> io::Result<File> {
     }
 }
 
-/// As [`Write::write_all`], but waits if the file is a pipe or terminal that another process has made non-blocking.
+/// As [`Write::write_all`], but waits if the file is a pipe or terminal that another process has made
+/// non-blocking.
 fn write_all(mut out: &File, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match out.write(bytes) {
@@ -282,7 +286,8 @@ mod tests {
     fn full_queue_drops_and_counts_lines() {
         let (writer, mut reader, _end) = into_pipe(100_000);
         let line = [[b'x'; 999].as_slice(), b"\n"].concat();
-        // The queue takes 93 of them, the pipe's 64 KiB take another 65 where the thread gets to write them meanwhile.
+        // The queue takes 93 of them, the pipe's 64 KiB take another 65 where the thread gets to write them
+        // meanwhile.
         for _ in 0..1_000 {
             writer.send(line.clone());
         }

@@ -1,5 +1,5 @@
-//! Counters of retries by their reason, and of those that a budget refused. One worker writes each with plain loads and
-//! stores; a scrape reads them.
+//! Counters of retries by their reason, and of those that a budget refused. One worker writes each with plain
+//! loads and stores; a scrape reads them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

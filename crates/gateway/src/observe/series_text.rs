@@ -1,5 +1,5 @@
-//! Writes the counters of requests in the Prometheus text format, under the contract's names (section 2.6). It runs on the
-//! scraper's thread, sums the workers' series and never stops a worker.
+//! Writes the counters of requests in the Prometheus text format, under the contract's names (section 2.6).
+//! It runs on the scraper's thread, sums the workers' series and never stops a worker.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use exchange::observe::exemplars::{ByBucket, Exemplar};
 use exchange::observe::extra_labels::{ExtraLabelValues, ExtraValues};
 use exchange::observe::histogram::{BOUNDS_MS, Histogram, HistogramTotals};
-use exchange::observe::labels::{DisabledLabels, OptionalLabel, LabelSet, RequestLabels, ResponseSource};
+use exchange::observe::labels::{DisabledLabels, LabelSet, OptionalLabel, RequestLabels, ResponseSource};
 use exchange::observe::metrics::{RequestSeries, SharedSeries};
 use stdx::prometheus_text::{exemplar, header, sample};
 
@@ -43,8 +43,8 @@ impl SeriesTotals {
 pub fn write_series(workers: &[SharedSeries], text: &mut String) {
     let mut series: Vec<Arc<RequestSeries>> = Vec::new();
     for worker in workers {
-        // Locked while the pointers are copied; the worker takes the lock only for a series that it has not seen
-        // before.
+        // Locked while the pointers are copied; the worker takes the lock only for a series that it has not
+        // seen before.
         series.extend(worker.lock().iter().cloned());
     }
     write_statuses(&merged(&series, |disabled| disabled.http_status, |extra| &extra.http_status), text);
@@ -52,7 +52,8 @@ pub fn write_series(workers: &[SharedSeries], text: &mut String) {
     write_latency(&merged(&series, |disabled| disabled.http_latency, |extra| &extra.http_latency), text);
 }
 
-/// The labels of one series of one metric: the others are none here, so that series that differ in them are summed up.
+/// The labels of one series of one metric: the others are none here, so that series that differ in them are
+/// summed up.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct MetricLabels {
     labels: RequestLabels,
@@ -190,7 +191,11 @@ fn write_histogram(
 type CommonLabels<'a> = [(&'static str, &'a dyn Display); 8];
 
 /// The labels that every metric of a series has after `type`.
-fn common<'a>(kind: &'a dyn Display, labels: &'a RequestLabels, request_type: &'a &'static str) -> CommonLabels<'a> {
+fn common<'a>(
+    kind: &'a dyn Display,
+    labels: &'a RequestLabels,
+    request_type: &'a &'static str,
+) -> CommonLabels<'a> {
     [
         ("type", kind),
         ("route", &labels.route),

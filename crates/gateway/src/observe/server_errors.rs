@@ -1,6 +1,6 @@
-//! Counters of errors of the server: responses with a status of 500 and more, and responses that were cut for such a reason,
-//! by status, cause, phase and endpoint. A worker counts its own; a scrape adds them up. Requests without an error cost one
-//! comparison.
+//! Counters of errors of the server: responses with a status of 500 and more, and responses that were cut for
+//! such a reason, by status, cause, phase and endpoint. A worker counts its own; a scrape adds them up.
+//! Requests without an error cost one comparison.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,11 +13,11 @@ use stdx::prometheus_text::{header, sample};
 use exchange::Exchange;
 use exchange::failure::Blame;
 
-/// Series that a worker keeps with an endpoint of their own; further ones count under `endpoint="other"`, because addresses
-/// come and go, and a scrape must not grow with them.
+/// Series that a worker keeps with an endpoint of their own; further ones count under `endpoint="other"`,
+/// because addresses come and go, and a scrape must not grow with them.
 const SERIES_MAX: usize = 1_000;
-/// Series that a worker keeps in all; then statuses and causes count under `other` as well. Plugins and upstreams may choose
-/// any status.
+/// Series that a worker keeps in all; then statuses and causes count under `other` as well. Plugins and
+/// upstreams may choose any status.
 const ALL_SERIES_MAX: usize = 2 * SERIES_MAX;
 /// A series without an error for so long gives its place up when places are short.
 const IDLE_MS: u64 = 3_600_000;
@@ -120,7 +120,13 @@ impl ServerErrorTable {
         if self.series.len() < ALL_SERIES_MAX || self.series.contains_key(&without_endpoint) {
             return without_endpoint;
         }
-        ServerErrorLabels { status: 0, cause: "other", blame: "other", phase: "other", endpoint: EndpointLabel::Other }
+        ServerErrorLabels {
+            status: 0,
+            cause: "other",
+            blame: "other",
+            phase: "other",
+            endpoint: EndpointLabel::Other,
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Counters of the sessions of layer 4 of one worker: begun, open, ended by cause, and their bytes. The worker alone writes
-//! them, a scrape reads them.
+//! Counters of the sessions of layer 4 of one worker: begun, open, ended by cause, and their bytes. The
+//! worker alone writes them, a scrape reads them.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

@@ -1,5 +1,5 @@
-//! The state of a worker as other threads see it: counters and marks, each written by that worker alone unless it says
-//! otherwise.
+//! The state of a worker as other threads see it: counters and marks, each written by that worker alone
+//! unless it says otherwise.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};

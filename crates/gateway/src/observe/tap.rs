@@ -1,5 +1,6 @@
-//! The records of single requests that one worker keeps for readers: recent ones while a reader asks for them, and
-//! failures always. The worker never waits: a full ring, or one that is being read, drops the record and counts it.
+//! The records of single requests that one worker keeps for readers: recent ones while a reader asks for
+//! them, and failures always. The worker never waits: a full ring, or one that is being read, drops the
+//! record and counts it.
 
 mod budget;
 mod record;
@@ -15,13 +16,13 @@ use budget::{EventBudget, EventRate};
 use exchange::Exchange;
 use exchange::failure::Blame;
 
-/// Records that wait for a reader. A reader comes 50 times a second, so that a worker records about 12,000 requests a
-/// second at most; the rest is counted.
+/// Records that wait for a reader. A reader comes 50 times a second, so that a worker records about 12,000
+/// requests a second at most; the rest is counted.
 const RECORDS_MAX: usize = 256;
 /// Failures that are kept: about three seconds of a storm, or the last ones of a week.
 const FAILURES_MAX: usize = 64;
-/// Requests that are timed: 2,000 a second, spread over the second, because a timed request reads the clock twice for
-/// each plugin.
+/// Requests that are timed: 2,000 a second, spread over the second, because a timed request reads the clock
+/// twice for each plugin.
 const TIMED: EventRate = EventRate { events: 200, window_ns: 100_000_000 };
 /// Failures that are recorded a second, so that a storm of failures costs no more than a few log lines.
 const KEPT: EventRate = EventRate { events: 20, window_ns: 1_000_000_000 };
@@ -84,7 +85,8 @@ impl WorkerTap {
         exchange.failure.is_some() || self.mode.load(Ordering::Relaxed) != OFF
     }
 
-    /// Records an ended request that [`WorkerTap::wants`] asked for. `upstream` is the identity of its upstream.
+    /// Records an ended request that [`WorkerTap::wants`] asked for. `upstream` is the identity of its
+    /// upstream.
     #[cold]
     pub(crate) fn record(&self, exchange: &Exchange, revision: u64, upstream: Option<&str>) {
         let is_open = self.mode.load(Ordering::Relaxed) != OFF;
@@ -111,7 +113,8 @@ impl WorkerTap {
         }
     }
 
-    /// Whether the request is a failure of the gateway or of an upstream, and is within the limit of failures a second.
+    /// Whether the request is a failure of the gateway or of an upstream, and is within the limit of failures
+    /// a second.
     fn keeps(&self, exchange: &Exchange) -> bool {
         let Some(failure) = &exchange.failure else { return false };
         if failure.cause.blame() == Blame::Client {

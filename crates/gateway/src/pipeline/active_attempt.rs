@@ -36,8 +36,8 @@ pub(super) struct AttemptFailure {
     pub(super) selected: SelectedNode,
 }
 
-/// Records the end of an attempt, of which `is_reused` says whether its connection was a kept one. Returns its place at the
-/// node.
+/// Records the end of an attempt, of which `is_reused` says whether its connection was a kept one. Returns
+/// its place at the node.
 pub(super) fn finish_attempt(
     exchange: &mut Exchange,
     in_flight: InFlightGuard<'_>,
@@ -54,8 +54,8 @@ pub(super) fn finish_attempt(
     in_flight.finish(exchange, &last, is_reused)
 }
 
-/// Counts an attempt at its endpoint's balancer until it is finished or dropped, because a plugin's panic must not
-/// leave the endpoint loaded for ever.
+/// Counts an attempt at its endpoint's balancer until it is finished or dropped, because a plugin's panic
+/// must not leave the endpoint loaded for ever.
 pub(super) struct InFlightGuard<'t> {
     context: &'t WorkerContext,
     upstream: &'t Upstream,
@@ -79,7 +79,8 @@ impl<'t> InFlightGuard<'t> {
         InFlightGuard { context, upstream, selected, hold, started_ns, is_over: false }
     }
 
-    /// Records the failure of an attempt that `record` describes, beside another one of the exchange; returns the record.
+    /// Records the failure of an attempt that `record` describes, beside another one of the exchange; returns
+    /// the record.
     pub(super) fn finish_failed(
         self,
         exchange: &Exchange,
@@ -93,8 +94,8 @@ impl<'t> InFlightGuard<'t> {
         record
     }
 
-    /// Records the end of an attempt beside another one of the exchange, with a response head that is not passed on; returns
-    /// the record.
+    /// Records the end of an attempt beside another one of the exchange, with a response head that is not
+    /// passed on; returns the record.
     pub(super) fn finish_unwanted(self, exchange: &Exchange, record: Attempt) -> Attempt {
         let total_us = micros(self.started_ns, self.context.local.clock_ns());
         let record = Attempt { total_us, head_us: total_us, ..record };

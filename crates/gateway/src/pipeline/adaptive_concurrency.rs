@@ -8,7 +8,9 @@ use exchange::failure::ExchangeFailure;
 pub(super) struct AdaptiveConcurrency;
 
 impl AttemptPolicy for AdaptiveConcurrency {
-    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, ExchangeFailure> {
+    fn after_head<S: DownstreamStream>(
+        attempting: &mut Attempting<'_, '_, S>,
+    ) -> Result<AfterHead, ExchangeFailure> {
         let run = attempting.journey.run;
         if let Some(permit) = run.permit.take() {
             permit.answered(run.local().recent_ns() / 1_000);

@@ -1,5 +1,5 @@
-//! One attempt at a selected endpoint: get a stream to it, send the request, wait for the head, forward the response.
-//! It does not select the endpoint and does not decide about a retry.
+//! One attempt at a selected endpoint: get a stream to it, send the request, wait for the head, forward the
+//! response. It does not select the endpoint and does not decide about a retry.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -57,7 +57,8 @@ struct ConnectingAttempt<'r> {
 }
 
 /// Makes an attempt at the node that is `held`.
-// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
+// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds
+// this one.
 #[allow(clippy::manual_async_fn)]
 pub(super) fn make<'a, 'j: 'a, S: DownstreamStream>(
     journey: &'a mut Journey<'j, S>,
@@ -67,7 +68,8 @@ pub(super) fn make<'a, 'j: 'a, S: DownstreamStream>(
     async move {
         let attempt = match begin(journey, forwarding, held) {
             BegunAttempt::Ready(attempt) => attempt,
-            // In a pooled box, because nearly every attempt finds an open connection and needs no state for this.
+            // In a pooled box, because nearly every attempt finds an open connection and needs no state for
+            // this.
             BegunAttempt::Connecting(connecting) => {
                 PooledBox::pin(open(journey, forwarding, connecting)).await?
             }
@@ -216,7 +218,8 @@ enum ResponseOutcome {
 }
 
 /// Sends the request and forwards the response, over one stream.
-// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
+// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds
+// this one.
 #[allow(clippy::manual_async_fn)]
 fn exchange_with<'a, 'b: 'a, 'j: 'b, S: DownstreamStream>(
     attempting: &'a mut Attempting<'b, 'j, S>,
@@ -283,9 +286,14 @@ fn note_head<S>(attempting: &mut Attempting<'_, '_, S>) {
 }
 
 /// Tells the client that the endpoint has switched protocols.
-async fn switch_protocols<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<ResponseOutcome, ExchangeFailure> {
+async fn switch_protocols<S: DownstreamStream>(
+    journey: &mut Journey<'_, S>,
+) -> Result<ResponseOutcome, ExchangeFailure> {
     if !poll_fn(|cx| Poll::Ready(journey.downstream.can_switch_protocols(cx))).await {
-        return Err(ExchangeFailure::new(Cause::BadRequest, "bytes were sent before the protocol was switched"));
+        return Err(ExchangeFailure::new(
+            Cause::BadRequest,
+            "bytes were sent before the protocol was switched",
+        ));
     }
     if journey.downstream.must_switch_protocols() {
         websocket::accept_over_http2(journey.exchange)?;

@@ -1,5 +1,5 @@
-//! The time limit of an attempt until its response head, by the retry policy of its upstream. It shortens the timeouts of
-//! the steps; without a limit it leaves them as they are.
+//! The time limit of an attempt until its response head, by the retry policy of its upstream. It shortens the
+//! timeouts of the steps; without a limit it leaves them as they are.
 
 use crate::upstream::Upstream;
 use exchange::deadline::Expired;

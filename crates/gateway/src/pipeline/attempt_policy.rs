@@ -13,7 +13,7 @@ pub(super) struct Attempting<'a, 'j, S> {
     pub(super) attempt: ActiveAttempt<'j>,
 }
 
-/// What becomes of a response of which the head has arrived.
+/// The fate of a response after its head has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AfterHead {
     /// It is passed on.
@@ -22,7 +22,8 @@ pub(super) enum AfterHead {
     Discard,
 }
 
-/// A policy that takes part in attempts. It is called for every attempt, but not for a second one that hedging begins beside it.
+/// A policy that takes part in attempts. It is called for every attempt, but not for a second one that
+/// hedging begins beside it.
 pub(super) trait AttemptPolicy {
     /// Before the head of the request is given to the stream.
     ///
@@ -48,12 +49,16 @@ pub(super) trait AttemptPolicy {
 
 /// The first policy, then the second one. A discarded response reaches no later policy.
 impl<A: AttemptPolicy, B: AttemptPolicy> AttemptPolicy for (A, B) {
-    fn before_send<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<(), ExchangeFailure> {
+    fn before_send<S: DownstreamStream>(
+        attempting: &mut Attempting<'_, '_, S>,
+    ) -> Result<(), ExchangeFailure> {
         A::before_send(attempting)?;
         B::before_send(attempting)
     }
 
-    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, ExchangeFailure> {
+    fn after_head<S: DownstreamStream>(
+        attempting: &mut Attempting<'_, '_, S>,
+    ) -> Result<AfterHead, ExchangeFailure> {
         match A::after_head(attempting)? {
             AfterHead::PassOn => B::after_head(attempting),
             AfterHead::Discard => Ok(AfterHead::Discard),

@@ -1,9 +1,9 @@
-//! The chains of plugins of one exchange: the global one, and the route's, with the consumer's once the consumer is known. It
-//! runs none.
+//! The chains of plugins of one exchange: the global one, and the route's, with the consumer's once the
+//! consumer is known. It runs none.
 
 use std::sync::Arc;
 
-use crate::runtime::{Generation, CompiledRoute};
+use crate::runtime::{CompiledRoute, Generation};
 use exchange::Exchange;
 use exchange::overload::Priority;
 use exchange::plugin::PluginPhase;
@@ -104,8 +104,12 @@ impl<'g> Chains<'g> {
 
     /// Whether a plugin takes part in `phase`.
     pub(super) fn has(&self, phase: PluginPhase) -> bool {
-        const OF_RESPONSE: [PluginPhase; 4] =
-            [PluginPhase::Informational, PluginPhase::ResponseHead, PluginPhase::ResponseBody, PluginPhase::Encode];
+        const OF_RESPONSE: [PluginPhase; 4] = [
+            PluginPhase::Informational,
+            PluginPhase::ResponseHead,
+            PluginPhase::ResponseBody,
+            PluginPhase::Encode,
+        ];
         if self.is_without_response && OF_RESPONSE.contains(&phase) {
             return false;
         }

@@ -36,10 +36,13 @@ pub(super) enum Admission {
 /// Judges the request by its host; host and path are known by then.
 ///
 /// # Errors
-/// 400 without a valid certificate; 421 (RFC 9110 section 15.5.20) where the connection was made for another name, or under
-/// a policy that has changed since.
+/// 400 without a valid certificate; 421 (RFC 9110 section 15.5.20) where the connection was made for another
+/// name, or under a policy that has changed since.
 #[inline]
-pub(super) fn check(generation: &Generation, exchange: &Exchange) -> Result<PendingCertificateCheck, ExchangeFailure> {
+pub(super) fn check(
+    generation: &Generation,
+    exchange: &Exchange,
+) -> Result<PendingCertificateCheck, ExchangeFailure> {
     match &exchange.connection.tls {
         Some(tls) => check_tls(&generation.sites, exchange, tls),
         None if generation.sites.restricts_requests() => Ok(PendingCertificateCheck::Route),
@@ -47,7 +50,11 @@ pub(super) fn check(generation: &Generation, exchange: &Exchange) -> Result<Pend
     }
 }
 
-fn check_tls(sites: &SiteTable, exchange: &Exchange, tls: &TlsContext) -> Result<PendingCertificateCheck, ExchangeFailure> {
+fn check_tls(
+    sites: &SiteTable,
+    exchange: &Exchange,
+    tls: &TlsContext,
+) -> Result<PendingCertificateCheck, ExchangeFailure> {
     // That of the handshake first: a Host that no site has must not lead around it.
     if tls.site.client.is_some() && !tls.site.is_exempt(&exchange.target.path) {
         verified(tls)?;

@@ -1,4 +1,5 @@
-//! Watches the client while the request waits for something else than a peer's bytes: a connection, or its turn in a queue.
+//! Watches the client while the request waits for something else than a peer's bytes: a connection, or its
+//! turn in a queue.
 
 use std::task::{Context, Poll};
 
@@ -6,8 +7,8 @@ use super::run::PipelineRun;
 use super::wait::HALF_CLOSE_GRACE_MS;
 use crate::body::DownstreamStream;
 
-/// How often the kernel is asked whether a client has closed behind bytes that are not read yet, such as a request
-/// body, because the event loop does not report that.
+/// How often the kernel is asked whether a client has closed behind bytes that are not read yet, such as a
+/// request body, because the event loop does not report that.
 const LOOK_MS: u64 = 1_000;
 
 /// Why a wait ends without a result.
@@ -19,8 +20,8 @@ pub(super) enum GivenUp {
     ClientGone,
 }
 
-/// A wait with a bound, in which the client may go away. A client that closes its sending side is waited for as long as it
-/// would be for the head of a response (docs/decisions/0007-half-closed-clients.md).
+/// A wait with a bound, in which the client may go away. A client that closes its sending side is waited for
+/// as long as it would be for the head of a response (docs/decisions/0007-half-closed-clients.md).
 pub(super) struct ClientWatch {
     ends_ms: u64,
     is_armed: bool,

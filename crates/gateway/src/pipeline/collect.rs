@@ -1,6 +1,6 @@
-//! Reads the request body before an endpoint is selected: all of it for a plugin that needs it whole or for a variable
-//! in it, otherwise a prefix, so that no endpoint has to wait for a slow client. The bytes read precede the rest of the
-//! client's stream afterwards. It does not interpret the body.
+//! Reads the request body before an endpoint is selected: all of it for a plugin that needs it whole or for a
+//! variable in it, otherwise a prefix, so that no endpoint has to wait for a slow client. The bytes read
+//! precede the rest of the client's stream afterwards. It does not interpret the body.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -49,7 +49,8 @@ pub(super) async fn whole<S: DownstreamStream>(
     Ok(())
 }
 
-/// Reads the body, or what is left of it, for a plugin that waits; of a longer one than `limit_bytes` the beginning.
+/// Reads the body, or what is left of it, for a plugin that waits; of a longer one than `limit_bytes` the
+/// beginning.
 pub(super) async fn on_demand<S: DownstreamStream>(
     run: &PipelineRun<'_>,
     downstream: &mut S,
@@ -72,8 +73,8 @@ fn accepted_bytes(exchange: &Exchange) -> usize {
     }
 }
 
-/// Refuses a body of which more was read than is accepted: a plugin may have set the limit after the body was read, and the
-/// upstream must not get a body whole that is refused.
+/// Refuses a body of which more was read than is accepted: a plugin may have set the limit after the body was
+/// read, and the upstream must not get a body whole that is refused.
 pub(super) fn refuse_long(exchange: &Exchange) -> Result<(), ExchangeFailure> {
     let limit_bytes = accepted_bytes(exchange);
     match exchange.body.prefix() {
@@ -82,8 +83,8 @@ pub(super) fn refuse_long(exchange: &Exchange) -> Result<(), ExchangeFailure> {
     }
 }
 
-/// Reads the body so that variables can be taken from it, if it is short enough. A longer body is streamed, and its
-/// variables are unset. Returns whether anything was read.
+/// Reads the body so that variables can be taken from it, if it is short enough. A longer body is streamed,
+/// and its variables are unset. Returns whether anything was read.
 pub(super) async fn for_variables<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
 ) -> Result<bool, ExchangeFailure> {
@@ -114,9 +115,9 @@ pub(super) async fn for_variables<S: DownstreamStream>(
     Ok(true)
 }
 
-/// Waits for the prefix of a body with a declared length: a client that sends slowly holds no connection to an
-/// endpoint, and no permit of an upstream. A prefix that comes in one piece is not copied. A plugin may have asked to wait
-/// for the whole body, or for nothing.
+/// Waits for the prefix of a body with a declared length: a client that sends slowly holds no connection to
+/// an endpoint, and no permit of an upstream. A prefix that comes in one piece is not copied. A plugin may
+/// have asked to wait for the whole body, or for nothing.
 #[inline]
 pub(super) async fn wait_for_prefix<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
@@ -175,8 +176,8 @@ async fn piece_by_piece<S: DownstreamStream>(
             return Err(too_large(limit_bytes));
         }
         Ok(BodyReadResult::TooLong) => {}
-        // No plugin asked for the prefix. If memory is too short to hold it, the request is served with a shorter
-        // prefix.
+        // No plugin asked for the prefix. If memory is too short to hold it, the request is served with a
+        // shorter prefix.
         Err(failure) if failure.cause == Cause::MemoryLimit => {}
         Err(failure) => {
             // Plugins that log bodies log the part that came.
@@ -189,7 +190,8 @@ async fn piece_by_piece<S: DownstreamStream>(
     if !bytes.is_empty() {
         journey.exchange.body.keep_prefix(bytes);
     }
-    // The wait continues after the selection, so that the client's minimum rate is measured over the whole body.
+    // The wait continues after the selection, so that the client's minimum rate is measured over the whole
+    // body.
     journey.run.body_guard.set(Some(Box::new(wait.into_guard())));
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Opens a connection to an endpoint for one attempt. The client is watched meanwhile, because a client that has gone
-//! away must not hold a descriptor until the connect timeout.
+//! Opens a connection to an endpoint for one attempt. The client is watched meanwhile, because a client that
+//! has gone away must not hold a descriptor until the connect timeout.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -16,8 +16,8 @@ use crate::upstream::opening::WantedConnection;
 use crate::upstream::stream::PooledStream;
 use exchange::failure::ExchangeFailure;
 
-/// Opens a connection, with its TLS handshake, within `timeout_ms`. A client that closes its sending side is waited for as
-/// long as it would be for the head of a response (docs/decisions/0007-half-closed-clients.md).
+/// Opens a connection, with its TLS handshake, within `timeout_ms`. A client that closes its sending side is
+/// waited for as long as it would be for the head of a response (docs/decisions/0007-half-closed-clients.md).
 pub(super) async fn connect<S: DownstreamStream>(
     run: &PipelineRun<'_>,
     opening: WantedConnection,

@@ -1,5 +1,5 @@
-//! The deadline of an exchange by its upstream and its client: ends all attempts, waits and the response, and tells each
-//! endpoint how much time is left.
+//! The deadline of an exchange by its upstream and its client: ends all attempts, waits and the response, and
+//! tells each endpoint how much time is left.
 
 use super::attempt_policy::{AttemptPolicy, Attempting};
 use super::journey::Journey;
@@ -13,7 +13,9 @@ use exchange::failure::{Cause, ExchangeFailure};
 pub(super) struct UpstreamDeadline;
 
 impl AttemptPolicy for UpstreamDeadline {
-    fn before_send<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<(), ExchangeFailure> {
+    fn before_send<S: DownstreamStream>(
+        attempting: &mut Attempting<'_, '_, S>,
+    ) -> Result<(), ExchangeFailure> {
         let Attempting { journey, forwarding, .. } = attempting;
         if let Some(policy) = &forwarding.upstream.deadline {
             pass_on(journey.run, journey.exchange, policy);
@@ -30,7 +32,11 @@ impl AttemptPolicy for UpstreamDeadline {
 ///
 /// # Errors
 /// When the client's time is malformed, or already over.
-pub(super) fn begin(run: &PipelineRun<'_>, exchange: &mut Exchange, policy: &DeadlinePolicy) -> Result<(), ExchangeFailure> {
+pub(super) fn begin(
+    run: &PipelineRun<'_>,
+    exchange: &mut Exchange,
+    policy: &DeadlinePolicy,
+) -> Result<(), ExchangeFailure> {
     let limit_ms = policy.limit_ms(&exchange.request.headers).map_err(|name| {
         ExchangeFailure::new(
             Cause::BadRequest,
@@ -64,8 +70,8 @@ pub(super) fn pass_on(run: &PipelineRun<'_>, exchange: &mut Exchange, policy: &D
     let _ = exchange.request.headers.set(name, itoa::Buffer::new().format(left).as_bytes());
 }
 
-/// The failure to record for `failure`: a timeout after the deadline of the upstream or of the call says nothing about the
-/// endpoint, because the client may have asked for less time than any endpoint needs.
+/// The failure to record for `failure`: a timeout after the deadline of the upstream or of the call says
+/// nothing about the endpoint, because the client may have asked for less time than any endpoint needs.
 #[cold]
 pub(super) fn judge(run: &PipelineRun<'_>, exchange: &Exchange, failure: ExchangeFailure) -> ExchangeFailure {
     if !failure.cause.is_timeout() {

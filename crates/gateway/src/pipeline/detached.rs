@@ -1,5 +1,6 @@
-//! The rest of a request that goes on without its client: later plugins of the request phases, the upstream, and the log
-//! phase of the plugins that ran. It answers nothing; the response is for the plugin that detached the request.
+//! The rest of a request that goes on without its client: later plugins of the request phases, the upstream,
+//! and the log phase of the plugins that ran. It answers nothing; the response is for the plugin that
+//! detached the request.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -32,8 +33,13 @@ pub(crate) struct RemainingRequest {
 }
 
 impl RemainingRequest {
-    /// That of `exchange` behind the instance that runs for it in `phase`; none if its configuration is not of this gateway.
-    pub(crate) fn of(context: &WorkerContext, exchange: &Exchange, phase: PluginPhase) -> Option<RemainingRequest> {
+    /// That of `exchange` behind the instance that runs for it in `phase`; none if its configuration is not
+    /// of this gateway.
+    pub(crate) fn of(
+        context: &WorkerContext,
+        exchange: &Exchange,
+        phase: PluginPhase,
+    ) -> Option<RemainingRequest> {
         let directory: Rc<dyn Directory> = exchange.decision.directory.clone()?;
         let directory: Rc<dyn std::any::Any> = directory;
         let generation = directory.downcast::<Generation>().ok()?;

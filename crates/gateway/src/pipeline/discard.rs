@@ -1,14 +1,16 @@
-//! Discards a response that a retry replaces. It never waits: a body that has arrived leaves a connection that can be used
-//! again, otherwise the connection is closed or its stream reset.
+//! Discards a response that a retry replaces. It never waits: a body that has arrived leaves a connection
+//! that can be used again, otherwise the connection is closed or its stream reset.
 
 use std::task::{Context, Poll, Waker};
 
 use crate::body::{BodyEvent, BodyLength, Capacity, UpstreamStream};
 
-/// Most bytes of a body that are read only to keep its connection; a new connection costs less than reading more.
+/// Most bytes of a body that are read only to keep its connection; a new connection costs less than reading
+/// more.
 const DRAIN_MAX_BYTES: usize = 64 * 1024;
 
-/// Reads what has arrived of the body. Returns whether that was all of it, so that the connection can be used again.
+/// Reads what has arrived of the body. Returns whether that was all of it, so that the connection can be used
+/// again.
 pub(super) fn drain<O: UpstreamStream>(upstream_stream: &mut O) -> bool {
     if matches!(upstream_stream.body_length(), BodyLength::Known(bytes) if bytes > DRAIN_MAX_BYTES as u64) {
         return false;

@@ -1,5 +1,5 @@
-//! Forwards the response from the endpoint to the client: unchanged if no plugin edits the body, otherwise piece by
-//! piece or buffered whole. An upload in flight continues beside it.
+//! Forwards the response from the endpoint to the client: unchanged if no plugin edits the body, otherwise
+//! piece by piece or buffered whole. An upload in flight continues beside it.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
@@ -25,7 +25,8 @@ use exchange::failure::{Blame, Cause, ExchangeFailure};
 use exchange::plugin::{BodyNeed, PluginPhase};
 
 /// Forwards a response to the client; its head is in the exchange.
-// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
+// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds
+// this one.
 #[allow(clippy::manual_async_fn)]
 pub(super) fn pass_on<'a, 'j: 'a, S: DownstreamStream, O: UpstreamStream>(
     download: &'a mut DownloadWait<'j>,

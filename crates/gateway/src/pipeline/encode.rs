@@ -1,5 +1,5 @@
-//! The coding of response bodies: chooses the plugin that codes a body, and passes pieces and whole bodies through its
-//! encoder, behind the plugins that edit them and behind the copy for loggers.
+//! The coding of response bodies: chooses the plugin that codes a body, and passes pieces and whole bodies
+//! through its encoder, behind the plugins that edit them and behind the copy for loggers.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -12,10 +12,12 @@ use exchange::plugin::{EncoderFailed, PluginPhase, Portion};
 use message::Method;
 use net::env;
 
-/// Bytes of a whole body that are coded before other tasks of the worker run: about a millisecond of gzip at level 1.
+/// Bytes of a whole body that are coded before other tasks of the worker run: about a millisecond of gzip at
+/// level 1.
 const TURN_BYTES: usize = 64 * 1024;
 
-/// Chooses the encoder of the response: the client's most wanted coding, of equal ones the plugin with the highest priority.
+/// Chooses the encoder of the response: the client's most wanted coding, of equal ones the plugin with the
+/// highest priority.
 pub(super) fn choose(run: &PipelineRun<'_>, exchange: &mut Exchange, chains: &Chains<'_>) {
     exchange.encoder = None;
     exchange.response_is_coded = false;
@@ -41,7 +43,8 @@ pub(super) fn choose(run: &PipelineRun<'_>, exchange: &mut Exchange, chains: &Ch
     }
 }
 
-/// Gives `data` to the plugins that edit it, if there are `editors`, and to the encoder; `sent` becomes the bytes to send.
+/// Gives `data` to the plugins that edit it, if there are `editors`, and to the encoder; `sent` becomes the
+/// bytes to send.
 ///
 /// # Errors
 /// When a plugin waits, or the body cannot be coded.
@@ -68,7 +71,11 @@ pub(super) fn piece(
 ///
 /// # Errors
 /// When it cannot be coded.
-pub(super) fn in_place(exchange: &mut Exchange, body: &mut Vec<u8>, portion: Portion) -> Result<(), ExchangeFailure> {
+pub(super) fn in_place(
+    exchange: &mut Exchange,
+    body: &mut Vec<u8>,
+    portion: Portion,
+) -> Result<(), ExchangeFailure> {
     if exchange.encoder.is_none() {
         return Ok(());
     }
@@ -80,7 +87,8 @@ pub(super) fn in_place(exchange: &mut Exchange, body: &mut Vec<u8>, portion: Por
     result
 }
 
-/// Gives in `sent` what the encoder holds back; true if that is anything. The upstream has nothing more at hand.
+/// Gives in `sent` what the encoder holds back; true if that is anything. The upstream has nothing more at
+/// hand.
 ///
 /// # Errors
 /// When it cannot be coded.
@@ -125,9 +133,14 @@ pub(super) async fn whole(
     Ok(Some(coded))
 }
 
-/// Appends the coded form of `piece` to `coded`. The encoder is dropped at the end, so that another response can use its
-/// state while the client still reads this one.
-fn code(exchange: &mut Exchange, piece: &[u8], portion: Portion, coded: &mut Vec<u8>) -> Result<(), ExchangeFailure> {
+/// Appends the coded form of `piece` to `coded`. The encoder is dropped at the end, so that another response
+/// can use its state while the client still reads this one.
+fn code(
+    exchange: &mut Exchange,
+    piece: &[u8],
+    portion: Portion,
+    coded: &mut Vec<u8>,
+) -> Result<(), ExchangeFailure> {
     let Some(encoder) = &mut exchange.encoder else { return Ok(()) };
     if !piece.is_empty() {
         encoder.piece(piece, coded).map_err(failed)?;

@@ -1,5 +1,5 @@
-//! The local reply to a failure: JSON, or a page of HTML for clients that prefer one, with the id of the request. It decides
-//! nothing about the failure.
+//! The local reply to a failure: JSON, or a page of HTML for clients that prefer one, with the id of the
+//! request. It decides nothing about the failure.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use message::accept::prefers_html;
 use serde_json::json;
 
 use exchange::Exchange;
-use exchange::failure::{FailureResponse, Blame, Cause, ExchangeFailure};
+use exchange::failure::{Blame, Cause, ExchangeFailure, FailureResponse};
 use exchange::plugin::{BufferedReply, transform_reply};
 
 /// The field with the id of the request, by which a line of the access log is found.
@@ -41,7 +41,8 @@ pub(super) fn of(exchange: &Exchange, failure: &ExchangeFailure) -> BufferedRepl
 fn body(exchange: &Exchange, failure: &ExchangeFailure) -> BufferedReply {
     let (status, text) = (failure.cause.status(), explanation(failure));
     let id = exchange.request_id.get();
-    // Neither is expected to deal with HTML: a gRPC client takes the body for a message, a plugin edits the JSON.
+    // Neither is expected to deal with HTML: a gRPC client takes the body for a message, a plugin edits the
+    // JSON.
     let can_be_html = exchange.local().options.forward.html_errors
         && !exchange.is_native_call()
         && !transform_reply::is_wanted(exchange);
@@ -61,7 +62,8 @@ fn body(exchange: &Exchange, failure: &ExchangeFailure) -> BufferedReply {
     reply
 }
 
-/// Statuses that caches may keep without being told so (RFC 9110 section 15.1): they must keep both forms apart.
+/// Statuses that caches may keep without being told so (RFC 9110 section 15.1): they must keep both forms
+/// apart.
 fn is_cacheable(status: u16) -> bool {
     matches!(status, 404 | 405 | 410 | 414 | 501)
 }
@@ -82,8 +84,8 @@ fn given_answer(given: &FailureResponse, usual: BufferedReply) -> BufferedReply 
     answer
 }
 
-/// The text of a failure for the client: the status's name, and the fault if the client can fix it. Failures of
-/// endpoints are for the log only.
+/// The text of a failure for the client: the status's name, and the fault if the client can fix it. Failures
+/// of endpoints are for the log only.
 pub(super) fn explanation(failure: &ExchangeFailure) -> String {
     let status = failure.cause.status();
     let name = message::reason::phrase(status);

@@ -1,4 +1,5 @@
-//! The destination of a request with a known upstream, and the progress of sending it there, shared by all its attempts.
+//! The destination of a request with a known upstream, and the progress of sending it there, shared by all
+//! its attempts.
 
 use super::journey::Journey;
 use super::retries::Retries;

@@ -1,4 +1,5 @@
-//! gRPC calls in the pipeline: their deadline, and replies and failures as statuses of gRPC. It knows no protocol beneath.
+//! gRPC calls in the pipeline: their deadline, and replies and failures as statuses of gRPC. It knows no
+//! protocol beneath.
 
 use exchange::Exchange;
 use exchange::failure::{Cause, ExchangeFailure};
@@ -20,13 +21,17 @@ const LEAST_LEFT_NS: u64 = 1_000_000;
 pub(super) struct GrpcCall;
 
 impl AttemptPolicy for GrpcCall {
-    fn before_send<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<(), ExchangeFailure> {
+    fn before_send<S: DownstreamStream>(
+        attempting: &mut Attempting<'_, '_, S>,
+    ) -> Result<(), ExchangeFailure> {
         let journey = &mut *attempting.journey;
         reduce_timeout(journey.exchange, journey.run.local().recent_ns());
         Ok(())
     }
 
-    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, ExchangeFailure> {
+    fn after_head<S: DownstreamStream>(
+        attempting: &mut Attempting<'_, '_, S>,
+    ) -> Result<AfterHead, ExchangeFailure> {
         note_status(attempting.journey.exchange, None);
         Ok(AfterHead::PassOn)
     }
@@ -76,8 +81,8 @@ pub(super) fn check_version(exchange: &Exchange, upstream: &Upstream) -> Result<
     Ok(())
 }
 
-/// Turns the reply in `exchange` with this body, which the gateway or a plugin made, into a status of gRPC, which is in a
-/// head without a message. False if the request is no call, or the reply no error.
+/// Turns the reply in `exchange` with this body, which the gateway or a plugin made, into a status of gRPC,
+/// which is in a head without a message. False if the request is no call, or the reply no error.
 pub(super) fn reply(exchange: &mut Exchange, body: &[u8], explanation: Option<&str>) -> bool {
     // A plugin that replies with success knows the protocol, or stands for a service.
     let is_success = exchange.failure.is_none() && exchange.response.status < 300;
@@ -104,9 +109,13 @@ pub(super) fn reply(exchange: &mut Exchange, body: &[u8], explanation: Option<&s
     true
 }
 
-/// The trailers that tell the client of a failure inside its response; none if the request is no call, or its response can
-/// have no trailers.
-pub(super) fn trailers(exchange: &mut Exchange, failure: &ExchangeFailure, explanation: &str) -> Option<Headers> {
+/// The trailers that tell the client of a failure inside its response; none if the request is no call, or its
+/// response can have no trailers.
+pub(super) fn trailers(
+    exchange: &mut Exchange,
+    failure: &ExchangeFailure,
+    explanation: &str,
+) -> Option<Headers> {
     let call = exchange.grpc.as_mut().filter(|call| !call.is_translated)?;
     if exchange.response.headers.contains_known(FieldId::ContentLength) {
         return None;

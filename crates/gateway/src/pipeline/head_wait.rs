@@ -1,5 +1,5 @@
-//! The wait of an attempt for its response head: sends the request meanwhile, forwards interim responses, and watches the
-//! client and the timeouts. It decides nothing about the response.
+//! The wait of an attempt for its response head: sends the request meanwhile, forwards interim responses, and
+//! watches the client and the timeouts. It decides nothing about the response.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -137,8 +137,8 @@ async fn wait_for_head<S: DownstreamStream>(
         }
     })
     .await;
-    // A head with a malformed beginning is a bad response even if the wait for its rest timed out, as if all of it had
-    // arrived at once.
+    // A head with a malformed beginning is a bad response even if the wait for its rest timed out, as if all
+    // of it had arrived at once.
     waited.map_err(|failure| upstream_stream.fault_in_head(&mut journey.exchange.response).unwrap_or(failure))
 }
 

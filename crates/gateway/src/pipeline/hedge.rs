@@ -1,7 +1,7 @@
-//! Hedging: when an endpoint is slow to answer a safe request without a body, the same request is sent to a second one, and
-//! the response with the first head is passed on. The other attempt is cancelled: its HTTP/1 connection is closed, its
-//! HTTP/2 stream reset, and it is no evidence for or against its endpoint. There is one second attempt of an exchange at
-//! most, and it is paid from the retry budget.
+//! Hedging: when an endpoint is slow to answer a safe request without a body, the same request is sent to a
+//! second one, and the response with the first head is passed on. The other attempt is cancelled: its HTTP/1
+//! connection is closed, its HTTP/2 stream reset, and it is no evidence for or against its endpoint. There is
+//! one second attempt of an exchange at most, and it is paid from the retry budget.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -33,7 +33,8 @@ use exchange::exchange::Attempt;
 use exchange::failure::{Blame, Cause, ExchangeFailure};
 use exchange::plugin::PluginPhase;
 
-/// The policy by which a second attempt may be made beside this one; none if the exchange had one, or must have none.
+/// The policy by which a second attempt may be made beside this one; none if the exchange had one, or must
+/// have none.
 pub(super) fn policy_of<'j, S: DownstreamStream>(
     attempting: &Attempting<'_, 'j, S>,
 ) -> Option<&'j RetryPolicy> {
@@ -44,8 +45,9 @@ pub(super) fn policy_of<'j, S: DownstreamStream>(
     may_be_hedged.then_some(policy)
 }
 
-/// Whether the exchange may be hedged: it is safe (RFC 9110 section 9.2.1), has no body, asks for no other protocol, no plugin
-/// takes part in the choice of its attempts, and it belongs to no session, which the second node would take over.
+/// Whether the exchange may be hedged: it is safe (RFC 9110 section 9.2.1), has no body, asks for no other
+/// protocol, no plugin takes part in the choice of its attempts, and it belongs to no session, which the
+/// second node would take over.
 fn is_allowed<S: DownstreamStream>(journey: &Journey<'_, S>, forwarding: &Forwarding<'_>) -> bool {
     matches!(journey.exchange.request.method, Method::Get | Method::Head | Method::Options)
         && matches!(forwarding.upload.length(journey.downstream), BodyLength::None | BodyLength::Known(0))
@@ -54,8 +56,8 @@ fn is_allowed<S: DownstreamStream>(journey: &Journey<'_, S>, forwarding: &Forwar
         && !journey.chains.has(PluginPhase::Attempt)
 }
 
-/// As [`head_wait::wait_for_final`], with a second attempt after `after_ms` without a response head. The attempt becomes the
-/// one with the first response head.
+/// As [`head_wait::wait_for_final`], with a second attempt after `after_ms` without a response head. The
+/// attempt becomes the one with the first response head.
 pub(super) async fn wait_for_final<'j, S: DownstreamStream>(
     attempting: &mut Attempting<'_, 'j, S>,
     policy: &'j RetryPolicy,
@@ -87,7 +89,9 @@ pub(super) async fn wait_for_final<'j, S: DownstreamStream>(
 }
 
 /// Waits for the head of the attempt alone.
-async fn primary_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<(), ExchangeFailure> {
+async fn primary_head<S: DownstreamStream>(
+    attempting: &mut Attempting<'_, '_, S>,
+) -> Result<(), ExchangeFailure> {
     let Attempting { journey, forwarding, attempt } = attempting;
     let ActiveAttempt { upstream_stream, limit, .. } = attempt;
     head_wait::wait_for_final(journey, forwarding, upstream_stream, limit).await
@@ -132,7 +136,8 @@ async fn begin_hedge<'j, S: DownstreamStream>(
     }
     let mut tried = forwarding.retries.nodes.clone();
     tried.push(attempt.in_flight.selected.endpoint_id);
-    // The places of the first attempt are kept out of the selection, which gives them up when it finds no node.
+    // The places of the first attempt are kept out of the selection, which gives them up when it finds no
+    // node.
     let places = run.places.take();
     let held = protection::select(journey, upstream, &forwarding.wanted, &tried).await;
     run.places.replace(places);
@@ -157,8 +162,8 @@ async fn begin_hedge<'j, S: DownstreamStream>(
     Some(BegunHedge { in_flight, record, limit, stream })
 }
 
-/// Waits for the first head of both attempts. None if the second one has failed or its response is not wanted, so that the
-/// first one goes on alone.
+/// Waits for the first head of both attempts. None if the second one has failed or its response is not
+/// wanted, so that the first one goes on alone.
 async fn race_with<'j, S: DownstreamStream>(
     attempting: &mut Attempting<'_, 'j, S>,
     policy: &'j RetryPolicy,
@@ -221,8 +226,8 @@ async fn connect_hedge<'j, S: DownstreamStream>(
     }
 }
 
-/// The first head, or the first failure. Before it is known which endpoint is at fault, failures are judged: after a
-/// deadline neither is.
+/// The first head, or the first failure. Before it is known which endpoint is at fault, failures are judged:
+/// after a deadline neither is.
 async fn race_heads<S: DownstreamStream>(
     attempting: &mut Attempting<'_, '_, S>,
     stream: &mut PooledStream,
@@ -242,7 +247,8 @@ async fn race_heads<S: DownstreamStream>(
     }
 }
 
-/// Makes the winner the attempt of the exchange, and ends the other one. None if the first attempt goes on alone.
+/// Makes the winner the attempt of the exchange, and ends the other one. None if the first attempt goes on
+/// alone.
 async fn settle<'j, S: DownstreamStream>(
     attempting: &mut Attempting<'_, 'j, S>,
     policy: &'j RetryPolicy,
@@ -300,7 +306,8 @@ fn begin_upload<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) {
     forwarding.upload.begin(journey.downstream, &mut attempt.upstream_stream);
 }
 
-/// Makes `hedge` the attempt of the exchange and ends the first one, which was cancelled unless it has a `failure`.
+/// Makes `hedge` the attempt of the exchange and ends the first one, which was cancelled unless it has a
+/// `failure`.
 fn replace_primary<'j, S>(
     attempting: &mut Attempting<'_, 'j, S>,
     policy: &'j RetryPolicy,
@@ -349,7 +356,10 @@ fn poll_final(
         match stream.poll_head(cx, head, Capacity::WHOLE) {
             Poll::Ready(Ok(())) if head.status >= 200 => return Poll::Ready(Ok(())),
             Poll::Ready(Ok(())) if head.status == 101 => {
-                return Poll::Ready(Err(ExchangeFailure::new(Cause::BadResponse, "it switched protocols unasked")));
+                return Poll::Ready(Err(ExchangeFailure::new(
+                    Cause::BadResponse,
+                    "it switched protocols unasked",
+                )));
             }
             Poll::Ready(Ok(())) if interim.admits(now_ms) => {}
             Poll::Ready(Ok(())) => {

@@ -1,5 +1,6 @@
-//! Measures the times to the response head of attempts that could be hedged, for a hedge after a percentile of them. Other
-//! requests, such as uploads, take other times and would move the percentile. Nothing is measured without a percentile.
+//! Measures the times to the response head of attempts that could be hedged, for a hedge after a percentile
+//! of them. Other requests, such as uploads, take other times and would move the percentile. Nothing is
+//! measured without a percentile.
 
 use super::attempt_policy::{AfterHead, AttemptPolicy, Attempting};
 use crate::body::DownstreamStream;
@@ -13,7 +14,9 @@ use exchange::overload::latency_percentile::LatencyPercentile;
 pub(super) struct HedgeTimes;
 
 impl AttemptPolicy for HedgeTimes {
-    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, ExchangeFailure> {
+    fn after_head<S: DownstreamStream>(
+        attempting: &mut Attempting<'_, '_, S>,
+    ) -> Result<AfterHead, ExchangeFailure> {
         let Attempting { journey, forwarding, attempt } = attempting;
         if let Some(policy) = attempt.hedged_by
             && let Some(record) = journey.exchange.attempts.last()
@@ -30,8 +33,8 @@ fn times_of(upstream: &Upstream) -> Option<&LatencyPercentile> {
     upstream.retry.as_ref()?.hedge.as_ref()?.latency.as_deref()
 }
 
-/// Counts the time from the request to the response head in `exchange`. The head of a failure is not counted, because it may
-/// come sooner than the work is done.
+/// Counts the time from the request to the response head in `exchange`. The head of a failure is not counted,
+/// because it may come sooner than the work is done.
 fn record_head(upstream: &Upstream, policy: &RetryPolicy, exchange: &Exchange, waited_us: u64) {
     if let Some(times) = times_of(upstream)
         && exchange.response.status < 500
@@ -41,8 +44,9 @@ fn record_head(upstream: &Upstream, policy: &RetryPolicy, exchange: &Exchange, w
     }
 }
 
-/// Counts the time that a slow attempt was waited for until it was cancelled, as the least time to its head. Without the slow
-/// attempts the percentile would be one of the others, and the share of hedged requests would grow.
+/// Counts the time that a slow attempt was waited for until it was cancelled, as the least time to its head.
+/// Without the slow attempts the percentile would be one of the others, and the share of hedged requests
+/// would grow.
 pub(super) fn record_cancelled(upstream: &Upstream, now_ms: u64, waited_us: u64) {
     if let Some(times) = times_of(upstream) {
         times.record(now_ms, waited_us);

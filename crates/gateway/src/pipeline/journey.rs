@@ -1,4 +1,5 @@
-//! The context that the steps of one request share: the facts of its run, the exchange, the client's side, and its chains.
+//! The context that the steps of one request share: the facts of its run, the exchange, the client's side,
+//! and its chains.
 
 use super::chains::Chains;
 use super::run::PipelineRun;

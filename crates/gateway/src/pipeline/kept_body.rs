@@ -1,5 +1,5 @@
-//! The part of a request body that the attempt in flight has sent, kept so that a retry can send it again. A body that is
-//! longer than the limit is let go, and the request is not retried after that.
+//! The part of a request body that the attempt in flight has sent, kept so that a retry can send it again. A
+//! body that is longer than the limit is let go, and the request is not retried after that.
 
 use exchange::overload::OverloadState;
 

@@ -1,6 +1,6 @@
-//! The minimum rate of a client: the gateway waits until the client has moved no byte for the timeout, or less than the
-//! minimum rate over a whole window. Time spent waiting for the endpoint does not count. It knows no sockets and no
-//! causes.
+//! The minimum rate of a client: the gateway waits until the client has moved no byte for the timeout, or
+//! less than the minimum rate over a whole window. Time spent waiting for the endpoint does not count. It
+//! knows no sockets and no causes.
 
 use std::task::Context;
 
@@ -25,8 +25,8 @@ pub(super) struct MinRateGuard {
     window_ms: u64,
     /// The bytes that the client must move in a window; 0 is without limit.
     window_bytes: u64,
-    /// Whether reading the number of moved bytes is free. Otherwise it is read first when a wait has lasted half its
-    /// timeout.
+    /// Whether reading the number of moved bytes is free. Otherwise it is read first when a wait has lasted
+    /// half its timeout.
     asks_at_once: bool,
     /// The body may be a stream: a rule of its own holds, and the failure says so.
     is_stream: bool,
@@ -74,8 +74,8 @@ impl MinRateGuard {
         MinRateGuard { timeout_ms, window_ms, window_bytes, asks_at_once, is_stream: false, waiting: None }
     }
 
-    /// The guard for the next wait for the same client: the number of moved bytes is known, and the deadline may have
-    /// been set for something else.
+    /// The guard for the next wait for the same client: the number of moved bytes is known, and the deadline
+    /// may have been set for something else.
     pub(super) fn handed_on(mut self) -> MinRateGuard {
         if let Some(waiting) = &mut self.waiting {
             waiting.is_armed = false;
@@ -89,8 +89,8 @@ impl MinRateGuard {
         self.waiting = None;
     }
 
-    /// Waits for the client. `moved` says whether it has moved a byte since the last call, `total_bytes` how much it
-    /// has moved in all. Sets the deadline for the next check.
+    /// Waits for the client. `moved` says whether it has moved a byte since the last call, `total_bytes` how
+    /// much it has moved in all. Sets the deadline for the next check.
     pub(super) fn wait(
         &mut self,
         deadline: &Deadline,
@@ -113,9 +113,9 @@ impl MinRateGuard {
         if self.is_stream { TooSlow::SilentStream } else { TooSlow::Idle }
     }
 
-    /// Checks the client at `now_ms`. `moved` says whether it has moved a byte since the last call, `expired` whether
-    /// the deadline has expired, `total_bytes` how much it has moved in all. Returns the time until the next deadline
-    /// in milliseconds; `None` leaves the deadline unchanged.
+    /// Checks the client at `now_ms`. `moved` says whether it has moved a byte since the last call, `expired`
+    /// whether the deadline has expired, `total_bytes` how much it has moved in all. Returns the time until
+    /// the next deadline in milliseconds; `None` leaves the deadline unchanged.
     fn look(
         &mut self,
         now_ms: u64,
@@ -141,8 +141,8 @@ impl MinRateGuard {
             return Ok((!is_armed).then(next_ms));
         }
         let now = Look { at_ms: now_ms, total_bytes: total_bytes() };
-        // Bytes in the kernel's buffers may have been taken although no new ones were written. Bytes that a client
-        // sends are reported as they arrive.
+        // Bytes in the kernel's buffers may have been taken although no new ones were written. Bytes that a
+        // client sends are reported as they arrive.
         if !self.asks_at_once
             && waiting
                 .look
@@ -181,8 +181,8 @@ impl MinRateWait {
 mod tests {
     use super::*;
 
-    /// Plays a client that has moved `total(second)` bytes by each second; returns when and why the wait ends. The
-    /// deadline expires when it was set to; each second in which bytes move is also a call.
+    /// Plays a client that has moved `total(second)` bytes by each second; returns when and why the wait
+    /// ends. The deadline expires when it was set to; each second in which bytes move is also a call.
     fn play(mut guard: MinRateGuard, told: bool, total: impl Fn(u64) -> u64) -> Option<(u64, TooSlow)> {
         let mut rings_at = 0;
         for now_ms in 0..600_000 {
@@ -211,8 +211,8 @@ mod tests {
         let five_seconds = |second: u64| second.min(5) * 100_000;
         assert_eq!(play(body(60_000, 128), true, five_seconds), Some((60_000, TooSlow::BelowMinRate)));
         assert_eq!(play(body(20_000, 128), true, five_seconds), Some((25_000, TooSlow::Idle)));
-        // Without a rate one byte a second, or one every fifty seconds, keeps the wait alive for ever, and one window
-        // with it.
+        // Without a rate one byte a second, or one every fifty seconds, keeps the wait alive for ever, and
+        // one window with it.
         assert_eq!(play(body(60_000, 0), true, |second| second / 50), None);
         assert_eq!(play(body(60_000, 128), true, |second| second), Some((30_000, TooSlow::BelowMinRate)));
         assert_eq!(play(body(60_000, 128), true, |second| second * 128), None);

@@ -1,5 +1,5 @@
-//! Runs the chains of one exchange: global rules first, then the route's chain, merged with the consumer's once the
-//! consumer is known. The order is that of contract section 2.5.
+//! Runs the chains of one exchange: global rules first, then the route's chain, merged with the consumer's
+//! once the consumer is known. The order is that of contract section 2.5.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -21,7 +21,8 @@ use exchange::failure::{Cause, ExchangeFailure};
 use exchange::plugin::chain::{Chain, PluginInstance};
 use exchange::plugin::preflight::{PREFLIGHT_PRIORITY, is_preflight};
 use exchange::plugin::{
-    BodyNeed, PhaseDecision, Flow, PHASE_WAIT_MS, PluginPhase, Portion, BufferedReply, ResponseStep, StoredReply, StreamedReply,
+    BodyNeed, BufferedReply, Flow, PHASE_WAIT_MS, PhaseDecision, PluginPhase, Portion, ResponseStep,
+    StoredReply, StreamedReply,
 };
 use message::Headers;
 
@@ -65,8 +66,8 @@ pub(super) fn each(
     }
 }
 
-/// Shows the response of the upstream to the plugins, or the `failure` in place of it; a stored response of the first plugin
-/// that has one is to be sent instead.
+/// Shows the response of the upstream to the plugins, or the `failure` in place of it; a stored response of
+/// the first plugin that has one is to be sent instead.
 pub(super) fn upstream_response(
     context: &WorkerContext,
     chains: &Chains<'_>,
@@ -92,7 +93,9 @@ pub(super) fn upstream_response(
 /// # Errors
 /// When a plugin waits too long, because the head must not be sent without its change.
 #[inline]
-pub(super) async fn response_head<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<(), ExchangeFailure> {
+pub(super) async fn response_head<S: DownstreamStream>(
+    journey: &mut Journey<'_, S>,
+) -> Result<(), ExchangeFailure> {
     for chain in journey.chains.both() {
         for instance in chain.of(PluginPhase::ResponseHead) {
             if !enter(journey.run.context, &journey.chains, chain, instance, journey.exchange) {
@@ -143,8 +146,8 @@ pub(super) fn piece_of_request_body(
     });
 }
 
-/// Gives the trailers of a response, of which there may be none, to the plugins of the body phase: before the last piece of
-/// the body, so that a plugin may move them into it.
+/// Gives the trailers of a response, of which there may be none, to the plugins of the body phase: before the
+/// last piece of the body, so that a plugin may move them into it.
 pub(super) fn response_trailers(
     context: &WorkerContext,
     exchange: &mut Exchange,
@@ -182,7 +185,9 @@ pub(super) async fn whole_response_body<S: DownstreamStream>(
                         }
                         ResponseStep::Done => Ok(()),
                         ResponseStep::Failed(reason) => Err(failed(instance.name, reason)),
-                        ResponseStep::FailedBecause(cause, reason) => Err(ExchangeFailure::new(cause, reason)),
+                        ResponseStep::FailedBecause(cause, reason) => {
+                            Err(ExchangeFailure::new(cause, reason))
+                        }
                     };
                     journey.exchange.end_run(instance.name, PluginPhase::ResponseBody, started);
                     ended?;
@@ -193,7 +198,8 @@ pub(super) async fn whole_response_body<S: DownstreamStream>(
     Ok(())
 }
 
-/// The length to announce for a whole body before these trailers: those of a body of known length would not be sent.
+/// The length to announce for a whole body before these trailers: those of a body of known length would not
+/// be sent.
 pub(super) fn length_before(trailers: &Headers, body: &[u8]) -> BodyLength {
     if trailers.is_empty() { BodyLength::Known(body.len() as u64) } else { BodyLength::Unknown }
 }
@@ -274,7 +280,8 @@ pub(super) async fn request<S: DownstreamStream>(
         if answers_preflight && let Some(reply) = Box::pin(preflight(journey)).await? {
             return Ok(Some(reply));
         }
-        let concerns = |instance: &PluginInstance| !answers_preflight || instance.priority <= PREFLIGHT_PRIORITY;
+        let concerns =
+            |instance: &PluginInstance| !answers_preflight || instance.priority <= PREFLIGHT_PRIORITY;
         for scope in ChainScope::IN_ORDER {
             if let Some(reply) = run_until_reply(journey, PluginPhase::Rewrite, scope, concerns).await? {
                 return Ok(Some(reply));
@@ -310,10 +317,13 @@ pub(super) async fn request<S: DownstreamStream>(
 
 /// Runs the part of the rewrite phase that comes before authentication, then the plugins that answer
 /// preflight requests.
-async fn preflight<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<Option<LocalReply>, ExchangeFailure> {
+async fn preflight<S: DownstreamStream>(
+    journey: &mut Journey<'_, S>,
+) -> Result<Option<LocalReply>, ExchangeFailure> {
     for phase in [PluginPhase::Rewrite, PluginPhase::Preflight] {
-        let concerns =
-            |instance: &PluginInstance| phase == PluginPhase::Preflight || instance.priority > PREFLIGHT_PRIORITY;
+        let concerns = |instance: &PluginInstance| {
+            phase == PluginPhase::Preflight || instance.priority > PREFLIGHT_PRIORITY
+        };
         for scope in ChainScope::IN_ORDER {
             if let Some(reply) = run_until_reply(journey, phase, scope, concerns).await? {
                 return Ok(Some(reply));
@@ -323,8 +333,8 @@ async fn preflight<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<
     Ok(None)
 }
 
-/// Refuses a request with incomplete protection, because a missing global rule, service or plugin config may be the one
-/// that requires a key.
+/// Refuses a request with incomplete protection, because a missing global rule, service or plugin config may
+/// be the one that requires a key.
 fn refuse_what_is_incomplete(run: &PipelineRun<'_>, chains: &Chains<'_>) -> Result<(), ExchangeFailure> {
     let route = chains.route.and_then(|route| route.missing.as_ref());
     match run.generation.global_missing.as_ref().or(route) {
@@ -380,7 +390,8 @@ pub(super) async fn run_until_reply<S: DownstreamStream>(
             exchange.local().clock_ns();
         }
         let decision = decision?;
-        let (ends, is_begun) = (!matches!(decision, PhaseDecision::Continue), exchange.begun_reply.is_begun());
+        let (ends, is_begun) =
+            (!matches!(decision, PhaseDecision::Continue), exchange.begun_reply.is_begun());
         // A begun reply is that of the plugin that began it.
         if (ends && !is_begun) || (is_begun && exchange.decision.plugin_reply.is_none()) {
             note_reply(exchange, instance, phase);
@@ -411,8 +422,8 @@ enum Waited<T> {
     WantsBody(usize),
 }
 
-/// As [`wait_for_plugin`], in a phase of the request: the plugin may ask for the request body, which is read then. The time
-/// of the client does not count as time of the plugin.
+/// As [`wait_for_plugin`], in a phase of the request: the plugin may ask for the request body, which is read
+/// then. The time of the client does not count as time of the plugin.
 async fn wait_with_body<S: DownstreamStream, T>(
     run: &PipelineRun<'_>,
     downstream: &mut S,
@@ -438,8 +449,8 @@ async fn wait_with_body<S: DownstreamStream, T>(
     }
 }
 
-/// Waits for the `future` of the plugin `name`. The client is watched meanwhile, so that a slow server of the plugin
-/// does not hold the memory of a client that has gone away.
+/// Waits for the `future` of the plugin `name`. The client is watched meanwhile, so that a slow server of the
+/// plugin does not hold the memory of a client that has gone away.
 async fn wait_for_plugin<S: DownstreamStream, T>(
     run: &PipelineRun<'_>,
     downstream: &mut S,
@@ -501,8 +512,8 @@ async fn wait<S: DownstreamStream, T>(
     .await
 }
 
-/// Merges the plugins of an authenticated consumer into the route's chain, and runs the rewrite phase of those that
-/// only the consumer has.
+/// Merges the plugins of an authenticated consumer into the route's chain, and runs the rewrite phase of
+/// those that only the consumer has.
 async fn join_consumer<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
 ) -> Result<Option<LocalReply>, ExchangeFailure> {
@@ -521,15 +532,19 @@ async fn join_consumer<S: DownstreamStream>(
 }
 
 /// Reads the body if plugins need it whole, or use variables in it. It runs after authentication, so that an
-/// unauthenticated client cannot make the gateway hold a body. The reply to a longer body is that of the plugin with the
-/// lowest limit, unless the limit for all bodies of the request is lower.
+/// unauthenticated client cannot make the gateway hold a body. The reply to a longer body is that of the
+/// plugin with the lowest limit, unless the limit for all bodies of the request is lower.
 async fn collect_request_body<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
 ) -> Result<Option<LocalReply>, ExchangeFailure> {
     let mut limit: Option<(usize, u32)> = None;
     let mut copied = 0;
-    each(journey.run.context, &journey.chains, PluginPhase::RequestBody, journey.exchange, |instance, exchange| {
-        match instance.plugin.wants_request_body(exchange) {
+    each(
+        journey.run.context,
+        &journey.chains,
+        PluginPhase::RequestBody,
+        journey.exchange,
+        |instance, exchange| match instance.plugin.wants_request_body(exchange) {
             BodyNeed::Buffer { limit_bytes } => {
                 if limit.is_none_or(|(lowest_bytes, _)| limit_bytes < lowest_bytes) {
                     limit = Some((limit_bytes, instance.number));
@@ -538,8 +553,8 @@ async fn collect_request_body<S: DownstreamStream>(
             BodyNeed::Copy { limit_bytes } => copied = copied.max(limit_bytes),
             BodyNeed::Stream => journey.run.edits_request_body.set(true),
             BodyNeed::None => {}
-        }
-    });
+        },
+    );
     if copied > 0 {
         journey.exchange.copies.request = Some(SharedCopy::new(copied, journey.run.local().shared.clone()));
     }

@@ -1,5 +1,5 @@
-//! The places that an exchange holds at the limits of its route, its consumer and its upstream, and for a tunnel at the node.
-//! They are given back when they are dropped.
+//! The places that an exchange holds at the limits of its route, its consumer and its upstream, and for a
+//! tunnel at the node. They are given back when they are dropped.
 
 use crate::upstream::protection::Protection;
 use crate::upstream::protection::hold::{NodeHold, UpstreamPlace};

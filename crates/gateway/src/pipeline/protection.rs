@@ -1,5 +1,5 @@
-//! Places for a request: among those of its route and consumer, of its upstream, and at a node; with a wait in the queue of
-//! the upstream where it has one. An upstream without protection is selected from at once.
+//! Places for a request: among those of its route and consumer, of its upstream, and at a node; with a wait
+//! in the queue of the upstream where it has one. An upstream without protection is selected from at once.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -24,7 +24,8 @@ use exchange::failure::{Cause, ExchangeFailure};
 use exchange::overload::bulkhead::Bulkhead;
 use exchange::overload::wait_queue::Blocked;
 
-/// Two workers may choose the last place of a node at once; then the one without it chooses again, at most so often.
+/// Two workers may choose the last place of a node at once; then the one without it chooses again, at most so
+/// often.
 pub(super) const CHOICES_MAX: usize = 3;
 
 /// A selected node, with a place at it if the upstream is protected.
@@ -58,7 +59,10 @@ pub(super) fn enter_bulkheads(
     let enter = |bulkhead: Option<&Bulkhead>, cause, what: &str| {
         let Some(bulkhead) = bulkhead else { return Ok(None) };
         bulkhead.enter().map(Some).ok_or_else(|| {
-            ExchangeFailure::new(cause, format!("the {what} has {} requests in flight", bulkhead.max_requests))
+            ExchangeFailure::new(
+                cause,
+                format!("the {what} has {} requests in flight", bulkhead.max_requests),
+            )
         })
     };
     let mut places = run.places.borrow_mut();
@@ -83,9 +87,11 @@ pub(super) async fn select<S: DownstreamStream>(
         return Ok(HeldNode { selected, hold: None });
     };
     let search = NodeSearch { run, upstream, protection, wanted, tried };
-    // A retry at another node does not wait, because it would hold up requests that may use the nodes it has tried.
+    // A retry at another node does not wait, because it would hold up requests that may use the nodes it has
+    // tried.
     let queue = protection.queue.filter(|_| tried.is_empty());
-    // Requests that wait go first, except those for nodes of their own without a place; a retry gives its place at the upstream back before it waits behind them.
+    // Requests that wait go first, except those for nodes of their own without a place; a retry gives its
+    // place at the upstream back before it waits behind them.
     let waits_first = queue.is_some() && !run.places.borrow().is_of(protection);
     search.check_breaker()?;
     let cause = if waits_first && !protection.shared.queue.lets_pass() {
@@ -118,7 +124,8 @@ struct NodeSearch<'s> {
 }
 
 impl NodeSearch<'_> {
-    /// Takes a place at the upstream, unless the exchange has one, and at a node; `is_first` of those that wait.
+    /// Takes a place at the upstream, unless the exchange has one, and at a node; `is_first` of those that
+    /// wait.
     fn place(&self, is_first: bool) -> Result<HeldNode, NoPlace> {
         self.check_breaker().map_err(NoPlace::Never)?;
         let mut places = self.run.places.borrow_mut();
@@ -130,7 +137,8 @@ impl NodeSearch<'_> {
             places.upstream = Some(place.ok_or(NoPlace::Later(Cause::UpstreamRequests))?);
         }
         let held = self.node();
-        // A request that waits for a node keeps no other out; an attempt in flight keeps its place beside a hedged one.
+        // A request that waits for a node keeps no other out; an attempt in flight keeps its place beside a
+        // hedged one.
         if held.is_err()
             && is_new
             && let Some(place) = places.upstream.take().filter(|_| is_first)
@@ -254,8 +262,8 @@ fn refused(cause: Cause) -> ExchangeFailure {
     ExchangeFailure::new(cause, detail)
 }
 
-/// Counts a request that ends because there is no place for it. A hedge or retry without a place is no such request, because
-/// its client gets the result of another attempt.
+/// Counts a request that ends because there is no place for it. A hedge or retry without a place is no such
+/// request, because its client gets the result of another attempt.
 #[cold]
 pub(super) fn count_refused(upstream: &Upstream, cause: Cause) {
     let Some(protection) = &upstream.protection else { return };

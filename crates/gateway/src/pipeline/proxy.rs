@@ -1,5 +1,6 @@
-//! Forwards one request: finds its upstream, selects an endpoint and makes attempts until a response was passed on or the
-//! request has failed. `attempt` makes a single attempt, `retries` decides about the next one.
+//! Forwards one request: finds its upstream, selects an endpoint and makes attempts until a response was
+//! passed on or the request has failed. `attempt` makes a single attempt, `retries` decides about the next
+//! one.
 
 use stdx::pooled::PooledBox;
 
@@ -28,7 +29,8 @@ use exchange::plugin::PluginPhase;
 use net::endpoint::EndpointProtocol;
 
 /// Forwards the request; an error has not been answered yet.
-// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
+// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds
+// this one.
 #[allow(clippy::manual_async_fn)]
 pub(super) fn proxy<'a, 'j: 'a, S: DownstreamStream>(
     journey: &'a mut Journey<'j, S>,
@@ -55,8 +57,8 @@ pub(super) fn proxy<'a, 'j: 'a, S: DownstreamStream>(
                     PooledBox::pin(stored_reply::send(journey, *stored)).await?;
                     return Ok(PipelineOutcome::Done);
                 }
-                // Another request took the last connection between the choice of the node and the connect, so that nothing
-                // was sent: another node is chosen, or the request waits in the queue.
+                // Another request took the last connection between the choice of the node and the connect, so
+                // that nothing was sent: another node is chosen, or the request waits in the queue.
                 Err(attempt)
                     if attempt.failure.cause == Cause::NodeConnections
                         && lost_places < protection::CHOICES_MAX =>
@@ -78,7 +80,8 @@ pub(super) fn proxy<'a, 'j: 'a, S: DownstreamStream>(
     }
 }
 
-/// Bounds the exchange by the deadlines of its call and of the upstream, and refuses a call that cannot be forwarded.
+/// Bounds the exchange by the deadlines of its call and of the upstream, and refuses a call that cannot be
+/// forwarded.
 fn bound<S>(journey: &mut Journey<'_, S>, upstream: &Upstream) -> Result<(), ExchangeFailure> {
     grpc::check_version(journey.exchange, upstream)?;
     grpc::bound_translated(journey.run, journey.exchange);
@@ -179,7 +182,8 @@ fn find_upstream<'j, S>(journey: &Journey<'j, S>) -> Result<&'j Upstream, Exchan
     let slot = journey.chains.route().and_then(|route| route.upstream);
     let slot = slot.ok_or_else(|| ExchangeFailure::new(Cause::NoUpstream, "the route has no upstream"))?;
     let upstream = generation.upstreams.get(slot);
-    let upstream = upstream.ok_or_else(|| ExchangeFailure::new(Cause::NoUpstream, "the upstream does not exist"))?;
+    let upstream =
+        upstream.ok_or_else(|| ExchangeFailure::new(Cause::NoUpstream, "the upstream does not exist"))?;
     speaks_http(upstream)
 }
 

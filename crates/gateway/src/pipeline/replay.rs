@@ -1,5 +1,6 @@
-//! The request body of the attempts of one exchange: the prefix that was read before an endpoint was selected, followed
-//! by the client's stream. Retries of a small body send this prefix again, whatever the protocol.
+//! The request body of the attempts of one exchange: the prefix that was read before an endpoint was
+//! selected, followed by the client's stream. Retries of a small body send this prefix again, whatever the
+//! protocol.
 
 use std::rc::Rc;
 use std::task::{Context, Poll};

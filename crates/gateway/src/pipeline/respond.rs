@@ -1,4 +1,5 @@
-//! Local replies: made by a plugin, or because of a failure. They run the response phases like any other response.
+//! Local replies: made by a plugin, or because of a failure. They run the response phases like any other
+//! response.
 
 use std::borrow::Cow;
 use std::future::poll_fn;
@@ -20,14 +21,17 @@ use crate::body::{BodyLength, DownstreamStream};
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, ExchangeFailure};
 use exchange::observe::pace::Pace;
-use exchange::plugin::{NO_ANSWER, PluginPhase, BufferedReply, changed_body, transform_reply};
+use exchange::plugin::{BufferedReply, NO_ANSWER, PluginPhase, changed_body, transform_reply};
 
-/// `Retry-After` of a request that was refused under overload (RFC 9110 section 10.2.3): the shortest time that the
-/// field can express, because an overload ends as soon as there are fewer requests.
+/// `Retry-After` of a request that was refused under overload (RFC 9110 section 10.2.3): the shortest time
+/// that the field can express, because an overload ends as soon as there are fewer requests.
 const RETRY_AFTER_SECONDS: &str = "1";
 
 /// Sends the local reply for a failure.
-pub(super) async fn fail<S: DownstreamStream>(journey: &mut Journey<'_, S>, failure: ExchangeFailure) -> PipelineOutcome {
+pub(super) async fn fail<S: DownstreamStream>(
+    journey: &mut Journey<'_, S>,
+    failure: ExchangeFailure,
+) -> PipelineOutcome {
     let failure = overdue(journey.run, journey.exchange, failure);
     if journey.downstream.progress().has_started
         && !matches!(failure.cause, Cause::ClientGone | Cause::ClientSlow)
@@ -103,7 +107,10 @@ pub(super) fn slow(lost: TooSlow) -> ExchangeFailure {
 static MALFORMED_FIELDS: Pace = Pace::every_ms(10_000);
 
 /// Sends `reply`.
-pub(super) async fn reply<S: DownstreamStream>(journey: &mut Journey<'_, S>, mut reply: BufferedReply) -> PipelineOutcome {
+pub(super) async fn reply<S: DownstreamStream>(
+    journey: &mut Journey<'_, S>,
+    mut reply: BufferedReply,
+) -> PipelineOutcome {
     journey.exchange.stats.answered_locally = true;
     transform_reply::transform(journey.exchange, &mut reply);
     if reply.status == NO_ANSWER {
@@ -172,8 +179,8 @@ pub(super) fn set_head(
     exchange.response_is_coded = false;
     exchange.response.status = status;
     for (name, value) in fields {
-        // A plugin that builds a field from user input must not be able to split the response, so a malformed field is
-        // dropped.
+        // A plugin that builds a field from user input must not be able to split the response, so a malformed
+        // field is dropped.
         if exchange.response.headers.append(name, value.as_bytes()).is_err()
             && let Some(count) = MALFORMED_FIELDS.add(1, run.local().now_ms())
         {
@@ -182,8 +189,8 @@ pub(super) fn set_head(
     }
 }
 
-/// Puts a response in place of a reply with undecided or abandoned edits, because text that they would have removed must
-/// not be sent; returns its body. If the reply was for a failure, it names that failure.
+/// Puts a response in place of a reply with undecided or abandoned edits, because text that they would have
+/// removed must not be sent; returns its body. If the reply was for a failure, it names that failure.
 #[cold]
 fn set_bare_failure(run: &PipelineRun<'_>, exchange: &mut Exchange, undecided: Option<GaveUp>) -> Vec<u8> {
     let failure = exchange.failure.get_or_insert_with(|| match undecided {
@@ -210,7 +217,8 @@ fn name_error(exchange: &mut Exchange) {
     }
 }
 
-/// Names the statuses of all attempts on a server error, or always if a setting asks for it (contract section 2.5).
+/// Names the statuses of all attempts on a server error, or always if a setting asks for it (contract section
+/// 2.5).
 pub(super) fn name_tried_statuses(exchange: &mut Exchange) {
     let mut statuses = String::new();
     for attempt in &exchange.attempts {
@@ -223,13 +231,15 @@ pub(super) fn name_tried_statuses(exchange: &mut Exchange) {
     exchange.add_response_field("X-APISIX-Upstream-Status", &statuses).expect("digits, commas and spaces");
 }
 
-/// Prepares a response head for sending: adds the fields that were set early, runs the phase of the response head, names
-/// the reason of an error, and chooses the coding of the body.
+/// Prepares a response head for sending: adds the fields that were set early, runs the phase of the response
+/// head, names the reason of an error, and chooses the coding of the body.
 ///
 /// # Errors
 /// When a plugin waits too long.
 #[inline]
-pub(super) async fn respond_head<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<(), ExchangeFailure> {
+pub(super) async fn respond_head<S: DownstreamStream>(
+    journey: &mut Journey<'_, S>,
+) -> Result<(), ExchangeFailure> {
     if !journey.exchange.early_fields.is_empty() {
         for (name, value) in std::mem::take(&mut journey.exchange.early_fields) {
             let headers = &mut journey.exchange.response.headers;

@@ -1,5 +1,5 @@
-//! The body of a response on its way to the client: passed through as it comes, or changed by plugins and an encoder. An
-//! upload in flight continues beside it.
+//! The body of a response on its way to the client: passed through as it comes, or changed by plugins and an
+//! encoder. An upload in flight continues beside it.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -20,7 +20,8 @@ use exchange::plugin::{PluginPhase, Portion};
 
 /// The treatment of a body between the two streams.
 pub(super) trait BodyPassage {
-    /// Sends bytes that were made of earlier pieces; false if there are none. No further piece is read before all are sent.
+    /// Sends bytes that were made of earlier pieces; false if there are none. No further piece is read before
+    /// all are sent.
     fn poll_made<S: DownstreamStream>(
         &mut self,
         cx: &mut Context<'_>,
@@ -35,11 +36,16 @@ pub(super) trait BodyPassage {
         data: &[u8],
     ) -> Poll<Result<usize, ExchangeFailure>>;
 
-    /// Notes that the upstream's body has ended with `trailers`; true if bytes were made that are sent before the end is
-    /// noted again.
-    fn end<S>(&mut self, journey: &mut Journey<'_, S>, trailers: Option<&Headers>) -> Result<bool, ExchangeFailure>;
+    /// Notes that the upstream's body has ended with `trailers`; true if bytes were made that are sent before
+    /// the end is noted again.
+    fn end<S>(
+        &mut self,
+        journey: &mut Journey<'_, S>,
+        trailers: Option<&Headers>,
+    ) -> Result<bool, ExchangeFailure>;
 
-    /// Makes bytes of all that is held back, because the upstream has nothing more at hand; true if there are any.
+    /// Makes bytes of all that is held back, because the upstream has nothing more at hand; true if there are
+    /// any.
     fn flush<S>(&mut self, journey: &mut Journey<'_, S>) -> Result<bool, ExchangeFailure>;
 
     /// The trailers as plugins have left them, if they have seen them.
@@ -80,7 +86,11 @@ impl BodyPassage for PassedThrough {
         })
     }
 
-    fn end<S>(&mut self, journey: &mut Journey<'_, S>, trailers: Option<&Headers>) -> Result<bool, ExchangeFailure> {
+    fn end<S>(
+        &mut self,
+        journey: &mut Journey<'_, S>,
+        trailers: Option<&Headers>,
+    ) -> Result<bool, ExchangeFailure> {
         note_end(journey, trailers, &mut self.trailers);
         Ok(false)
     }
@@ -152,7 +162,11 @@ impl BodyPassage for ChangedBody {
         Poll::Ready(self.make(journey, data, Portion::Piece).map(|()| data.len()))
     }
 
-    fn end<S>(&mut self, journey: &mut Journey<'_, S>, trailers: Option<&Headers>) -> Result<bool, ExchangeFailure> {
+    fn end<S>(
+        &mut self,
+        journey: &mut Journey<'_, S>,
+        trailers: Option<&Headers>,
+    ) -> Result<bool, ExchangeFailure> {
         if self.has_ended {
             note_end(journey, trailers, &mut self.trailers);
             return Ok(false);
@@ -167,7 +181,8 @@ impl BodyPassage for ChangedBody {
 
     fn flush<S>(&mut self, journey: &mut Journey<'_, S>) -> Result<bool, ExchangeFailure> {
         let has_made = encode::flush(journey.exchange, &mut self.bytes)?;
-        if has_made {
+        // An encoder takes the room of the bytes that were sent, also if it makes none.
+        if has_made || self.bytes.is_empty() {
             self.sent = 0;
         }
         Ok(has_made)
@@ -178,7 +193,8 @@ impl BodyPassage for ChangedBody {
     }
 }
 
-/// Notes the end of the upstream's body, and gives trailers that no plugin has seen to the plugins of the body phase.
+/// Notes the end of the upstream's body, and gives trailers that no plugin has seen to the plugins of the
+/// body phase.
 fn note_end<S>(journey: &mut Journey<'_, S>, trailers: Option<&Headers>, edited: &mut Option<Box<Headers>>) {
     journey.exchange.note_upstream_end();
     if trailers.is_none() || edited.is_some() {
@@ -191,7 +207,8 @@ fn note_end<S>(journey: &mut Journey<'_, S>, trailers: Option<&Headers>, edited:
     }
 }
 
-/// Gives the trailers that the endpoint sent, if it did, to the plugins of the body phase; returns those that they leave.
+/// Gives the trailers that the endpoint sent, if it did, to the plugins of the body phase; returns those that
+/// they leave.
 #[cold]
 fn edit_trailers<S>(journey: &mut Journey<'_, S>, trailers: Option<&Headers>) -> Box<Headers> {
     if trailers.is_some() {
@@ -270,7 +287,8 @@ fn poll_passage<S: DownstreamStream, O: UpstreamStream, P: BodyPassage>(
                 Poll::Pending => wait_for_client(cx, download, journey, upstream_stream, moved),
             };
         }
-        // Nothing is read while the client takes nothing: what is read would be held in memory for each slow client.
+        // Nothing is read while the client takes nothing: what is read would be held in memory for each slow
+        // client.
         let mut takes_nothing = false;
         let mut capacity = |cx: &mut Context<'_>| {
             let capacity = journey.downstream.poll_capacity(cx).map_err(|error| gone(&error));
@@ -307,7 +325,8 @@ fn poll_passage<S: DownstreamStream, O: UpstreamStream, P: BodyPassage>(
                 return download.wait(cx, WaitsFor::Client, moved, journey.downstream);
             }
             Poll::Pending => {
-                // Bytes that have arrived must not wait for later ones, because server-sent events depend on it.
+                // Bytes that have arrived must not wait for later ones, because server-sent events depend on
+                // it.
                 if passage.flush(journey)? {
                     continue;
                 }
@@ -317,7 +336,8 @@ fn poll_passage<S: DownstreamStream, O: UpstreamStream, P: BodyPassage>(
     }
 }
 
-/// Waits until the client takes more. The upstream is not read meanwhile, so that its own flow control slows it down.
+/// Waits until the client takes more. The upstream is not read meanwhile, so that its own flow control slows
+/// it down.
 fn wait_for_client<S: DownstreamStream, O: UpstreamStream>(
     cx: &mut Context<'_>,
     download: &mut DownloadWait<'_>,
@@ -343,8 +363,8 @@ fn wait_for_upstream<S: DownstreamStream>(
         Poll::Ready(Ok(())) => {}
     }
     if journey.downstream.poll_closed(cx).is_ready() {
-        // A client that has closed its sending side may still read (RFC 9293 section 3.6); a write to one that has gone
-        // fails soon.
+        // A client that has closed its sending side may still read (RFC 9293 section 3.6); a write to one
+        // that has gone fails soon.
         journey.downstream.close_afterwards();
         progress.is_half_closed = true;
     }

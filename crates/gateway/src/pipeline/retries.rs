@@ -1,5 +1,6 @@
-//! The attempts of one exchange that failed or were discarded, and the decision about the next one: by APISIX's `retries`
-//! and `retry_timeout`, or by the retry policy of the upstream. Attempts are counted and their times added up only here.
+//! The attempts of one exchange that failed or were discarded, and the decision about the next one: by
+//! APISIX's `retries` and `retry_timeout`, or by the retry policy of the upstream. Attempts are counted and
+//! their times added up only here.
 
 use net::env;
 use smallvec::SmallVec;
@@ -88,8 +89,8 @@ impl Retries {
         std::mem::take(&mut self.wait_ms)
     }
 
-    /// Whether all endpoints may be selected again, because the policy has allowed another attempt and every usable one was
-    /// tried or is at its limit; `none` is the failure to find another.
+    /// Whether all endpoints may be selected again, because the policy has allowed another attempt and every
+    /// usable one was tried or is at its limit; `none` is the failure to find another.
     #[cold]
     pub(super) fn may_start_again(&mut self, upstream: &Upstream, none: &ExchangeFailure) -> bool {
         let has_none = matches!(none.cause, Cause::NoNode | Cause::NodeRequests | Cause::NodeConnections);
@@ -100,8 +101,8 @@ impl Retries {
         may
     }
 
-    /// Whether the response in `exchange` gives way to another attempt, which is then prepared. The response is passed on
-    /// if no retry may be made.
+    /// Whether the response in `exchange` gives way to another attempt, which is then prepared. The response
+    /// is passed on if no retry may be made.
     pub(super) fn discards_response<S: DownstreamStream>(
         &mut self,
         policy: &RetryPolicy,
@@ -164,7 +165,8 @@ impl Retries {
         let reason = RetryReason::of(&failure, progress.sent);
         let report = self.report(upstream, exchange, reason, progress, body_is_whole);
         let next = retry::after(&failure, report);
-        // An endpoint may close an idle connection at any time, so only the retry shows whether it is healthy.
+        // An endpoint may close an idle connection at any time, so only the retry shows whether it is
+        // healthy.
         if next != RetryDecision::SameNode {
             warn(&failure);
         }
@@ -254,7 +256,12 @@ impl Retries {
     }
 
     /// The failure of an exchange that gets no further attempt from its policy.
-    fn last_word(&self, failure: ExchangeFailure, run: &PipelineRun<'_>, upstream: &Upstream) -> ExchangeFailure {
+    fn last_word(
+        &self,
+        failure: ExchangeFailure,
+        run: &PipelineRun<'_>,
+        upstream: &Upstream,
+    ) -> ExchangeFailure {
         if self.is_past_retry_timeout(0, run, upstream) {
             return failure.because(Cause::RetryDeadline);
         }
@@ -282,8 +289,8 @@ impl Retries {
         upstream.retry_timeout_ms != 0 && passed_ms.saturating_add(wait_ms) >= upstream.retry_timeout_ms
     }
 
-    /// Prepares the retry that the policy has granted. When every endpoint was tried, all but the last one may be selected
-    /// again.
+    /// Prepares the retry that the policy has granted. When every endpoint was tried, all but the last one
+    /// may be selected again.
     fn commit(
         &mut self,
         run: &PipelineRun<'_>,

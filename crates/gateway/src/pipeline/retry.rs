@@ -1,5 +1,5 @@
-//! Decides whether a failed attempt may be retried at another endpoint, or on another connection to the same one,
-//! without doing work twice: RFC 9110 section 9.2.2. Pure.
+//! Decides whether a failed attempt may be retried at another endpoint, or on another connection to the same
+//! one, without doing work twice: RFC 9110 section 9.2.2. Pure.
 
 use exchange::failure::{Blame, Cause, ExchangeFailure, Sent};
 
@@ -10,12 +10,13 @@ pub(super) struct RetryInput {
     pub(super) sent: Sent,
     /// Whether an earlier exchange used the connection.
     pub(super) reused: bool,
-    /// Whether the request may be sent again although its work may have been done: its method is idempotent, or the
-    /// retry policy of the upstream says so.
+    /// Whether the request may be sent again although its work may have been done: its method is idempotent,
+    /// or the retry policy of the upstream says so.
     pub(super) is_repeatable: bool,
     /// Whether the retry policy of the upstream, if there is one, retries such failures.
     pub(super) is_wanted: bool,
-    /// The failure is a malformed response head that the policy retries; nothing of the response was passed on.
+    /// The failure is a malformed response head that the policy retries; nothing of the response was passed
+    /// on.
     pub(super) is_invalid_head: bool,
     /// Whether the body, if any, can be sent again.
     pub(super) body_is_whole: bool,
@@ -102,7 +103,11 @@ mod tests {
         let unwanted = RetryInput { sent: Sent::Unanswered, is_wanted: false, ..SAFE };
         assert_eq!(after(&broken, unwanted), RetryDecision::GiveUp, "not among the conditions");
         let stale = RetryInput { reused: true, ..unwanted };
-        assert_eq!(after(&broken, stale), RetryDecision::SameNode, "a stale connection is replaced by any policy");
+        assert_eq!(
+            after(&broken, stale),
+            RetryDecision::SameNode,
+            "a stale connection is replaced by any policy"
+        );
         assert_eq!(after(&broken, RetryInput { repeated: true, ..stale }), RetryDecision::GiveUp);
         let malformed = ExchangeFailure::new(Cause::BadResponse, "");
         let wanted = RetryInput { sent: Sent::Answered, is_invalid_head: true, ..SAFE };

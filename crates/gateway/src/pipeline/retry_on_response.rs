@@ -9,7 +9,9 @@ use exchange::failure::ExchangeFailure;
 pub(super) struct RetryOnResponse;
 
 impl AttemptPolicy for RetryOnResponse {
-    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, ExchangeFailure> {
+    fn after_head<S: DownstreamStream>(
+        attempting: &mut Attempting<'_, '_, S>,
+    ) -> Result<AfterHead, ExchangeFailure> {
         let Attempting { journey, forwarding, attempt } = attempting;
         let Forwarding { upstream, upload, retries, .. } = &mut **forwarding;
         let Some(policy) = &upstream.retry else { return Ok(AfterHead::PassOn) };

@@ -45,8 +45,8 @@ pub(crate) struct PipelineRun<'a> {
     pub(super) stream_read_ms: Cell<u64>,
     /// Whether a plugin edits the request body.
     pub(super) edits_request_body: Cell<bool>,
-    /// The client has closed its sending side after its request while the gateway waited for something else. It may
-    /// have gone.
+    /// The client has closed its sending side after its request while the gateway waited for something else.
+    /// It may have gone.
     pub(super) is_client_leaving: Cell<bool>,
     /// The time of the monotonic clock at which the deadline of the upstream ends the exchange; 0 is never.
     pub(super) ends_ns: Cell<u64>,
@@ -84,8 +84,8 @@ impl<'a> PipelineRun<'a> {
     }
 }
 
-/// Refuses a request for which it is undecided whether a rule matches, because another route, or serving it without a
-/// plugin, could bypass a protection.
+/// Refuses a request for which it is undecided whether a rule matches, because another route, or serving it
+/// without a plugin, could bypass a protection.
 #[inline]
 pub(super) fn refuse_undecided(exchange: &Exchange) -> Result<(), ExchangeFailure> {
     match exchange.gave_up.get() {

@@ -8,7 +8,9 @@ use exchange::failure::ExchangeFailure;
 pub(super) struct StickySession;
 
 impl AttemptPolicy for StickySession {
-    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, ExchangeFailure> {
+    fn after_head<S: DownstreamStream>(
+        attempting: &mut Attempting<'_, '_, S>,
+    ) -> Result<AfterHead, ExchangeFailure> {
         let Attempting { journey, forwarding, attempt } = attempting;
         let (run, upstream) = (journey.run, forwarding.upstream);
         let upstreams = &run.context.upstreams;

@@ -1,5 +1,5 @@
-//! Sends a response that a plugin has stored. It runs the response phases like any other response, and a body in memory that
-//! no plugin edits is written from where it lies.
+//! Sends a response that a plugin has stored. It runs the response phases like any other response, and a body
+//! in memory that no plugin edits is written from where it lies.
 
 use exchange::failure::ExchangeFailure;
 use exchange::plugin::{BodyNeed, PluginPhase, StoredBody, StoredReply};

@@ -1,5 +1,5 @@
-//! A reply with a body that a plugin makes piece by piece, at the pace of the client. It runs the response phases like
-//! any other response.
+//! A reply with a body that a plugin makes piece by piece, at the pace of the client. It runs the response
+//! phases like any other response.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -15,7 +15,9 @@ use super::turn::TaskTurn;
 use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor};
 use crate::body::{BodyLength, DownstreamStream};
 use exchange::failure::{Cause, ExchangeFailure};
-use exchange::plugin::{BodyNeed, NO_ANSWER, PHASE_WAIT_MS, PluginPhase, Portion, ReplyStream, StreamedReply};
+use exchange::plugin::{
+    BodyNeed, NO_ANSWER, PHASE_WAIT_MS, PluginPhase, Portion, ReplyStream, StreamedReply,
+};
 use message::Headers;
 
 /// Sends `reply`.
@@ -238,8 +240,8 @@ impl ReplyPassage {
     }
 }
 
-/// Waits for the plugin's next piece: [`PHASE_WAIT_MS`] at most, and no longer than the grace time for a client that has
-/// closed its sending side and may be gone.
+/// Waits for the plugin's next piece: [`PHASE_WAIT_MS`] at most, and no longer than the grace time for a
+/// client that has closed its sending side and may be gone.
 fn stalls<T>(
     wait: &mut Wait<'_, '_>,
     cx: &Context<'_>,

@@ -1,5 +1,6 @@
-//! Runs a protocol that is not HTTP/1 through the pipeline: a script replaces the client's connection, so that the
-//! pipeline is shown to know a client only as a [`DownstreamStream`]; `node` does the same for endpoints.
+//! Runs a protocol that is not HTTP/1 through the pipeline: a script replaces the client's connection, so
+//! that the pipeline is shown to know a client only as a [`DownstreamStream`]; `node` does the same for
+//! endpoints.
 
 mod control;
 mod deadlines;
@@ -20,24 +21,24 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use message::{Headers, ResponseHead, Version};
-use model::catalog::{Catalog, PluginInfo};
-use model::snapshot::{Change, Policy, Snapshot};
-use model::{Key, Kind, Written};
+use model::catalog::{PluginCatalog, PluginInfo};
+use model::snapshot::{FaultPolicy, Snapshot, SnapshotChange};
+use model::{ObjectKey, ObjectKind, WrittenObject};
 use serde_json::{Value, json};
 use stdx::published::Published;
 use testkit::{Origin, Reply};
 
-use super::{Outcome, log, run};
+use super::{PipelineOutcome, log, run};
 use crate::body::{BodyEvent, BodyLength, Capacity, RequestBody, ResponseProgress, ResponseSink};
-use crate::compile::Compiler;
+use crate::compile::SnapshotCompiler;
 use crate::context::{ContextParts, WorkerContext};
 use exchange::Exchange;
-use exchange::Local;
+use exchange::WorkerLocal;
 use exchange::deadline::Deadline;
-use exchange::failure::{Blame, Cause, Failure};
+use exchange::failure::{Blame, Cause, ExchangeFailure};
 use exchange::observe::metrics::WorkerMetrics;
-use exchange::options::Timeouts;
-use exchange::plugin::{BodyNeed, Flow, Phase, Plugin, PluginKind, Portion, Step};
+use exchange::options::AttemptTimeouts;
+use exchange::plugin::{BodyNeed, Flow, Plugin, PluginKind, PluginPhase, Portion, ResponseStep};
 
 /// A client of a protocol in which a message is a list of words.
 #[derive(Default)]
@@ -60,7 +61,7 @@ impl RequestBody for Scripted {
     fn poll_body<'a>(&'a mut self, _: &mut Context<'_>) -> Poll<BodyEvent<'a>> {
         Poll::Ready(match self.body.first() {
             Some(Some(piece)) => BodyEvent::Data(piece.as_bytes()),
-            Some(None) => BodyEvent::Reset(Failure::new(Cause::ClientGone, "the script says so")),
+            Some(None) => BodyEvent::Reset(ExchangeFailure::new(Cause::ClientGone, "the script says so")),
             None => BodyEvent::End(None),
         })
     }
@@ -131,7 +132,8 @@ impl ResponseSink for Scripted {
     }
 }
 
-/// Runs one exchange of `downstream` against `origin`; returns the calls that the client received, in order, and the body.
+/// Runs one exchange of `downstream` against `origin`; returns the calls that the client received, in order,
+/// and the body.
 fn exchange(origin: &Origin, method_and_path: &str, downstream: Scripted) -> (String, String) {
     exchange_through(json!({}), origin, method_and_path, downstream)
 }
@@ -149,7 +151,7 @@ fn exchange_through(
         let mut exchange = context.exchanges.checkout();
         request_head(&mut exchange, method_and_path);
         let served = run(&context, &mut exchange, &mut downstream, &deadline).await;
-        assert!(matches!(served.outcome, Outcome::Done));
+        assert!(matches!(served.outcome, PipelineOutcome::Done));
         log(&context, &mut exchange, served.log);
         (downstream.told.join(" "), String::from_utf8(std::mem::take(&mut downstream.answer)).unwrap())
     })
@@ -228,7 +230,7 @@ impl Plugin for TrailerMark {
 const TRAILER_MARK: PluginKind = PluginKind {
     name: "trailer-mark",
     priority: 1,
-    phases: &[Phase::ResponseBody],
+    phases: &[PluginPhase::ResponseBody],
     auth: false,
     prefer_route: false,
     schema: || json!({"type": "object"}),
@@ -295,7 +297,7 @@ impl Plugin for Copier {
 const COPIER: PluginKind = PluginKind {
     name: "copier",
     priority: 2,
-    phases: &[Phase::RequestBody, Phase::ResponseBody, Phase::Log],
+    phases: &[PluginPhase::RequestBody, PluginPhase::ResponseBody, PluginPhase::Log],
     build: |_, config| Ok(Arc::new(Copier { limit_bytes: config["limit"].as_u64().unwrap() as usize })),
     ..TRAILER_MARK
 };
@@ -308,7 +310,7 @@ struct Shouter {
 impl Plugin for Shouter {
     fn access<'a>(&'a self, _: &'a mut Exchange) -> Flow<'a> {
         if self.answers {
-            Flow::reply(exchange::plugin::Reply::status(403).with_body(b"no".as_slice()))
+            Flow::reply(exchange::plugin::BufferedReply::status(403).with_body(b"no".as_slice()))
         } else {
             Flow::Continue
         }
@@ -318,16 +320,21 @@ impl Plugin for Shouter {
         BodyNeed::Stream
     }
 
-    fn response_body<'a>(&'a self, _: &'a mut Exchange, body: &'a mut Vec<u8>, _: Portion) -> Step<'a> {
+    fn response_body<'a>(
+        &'a self,
+        _: &'a mut Exchange,
+        body: &'a mut Vec<u8>,
+        _: Portion,
+    ) -> ResponseStep<'a> {
         body.make_ascii_uppercase();
-        Step::Done
+        ResponseStep::Done
     }
 }
 
 const SHOUTER: PluginKind = PluginKind {
     name: "shouter",
     priority: 3,
-    phases: &[Phase::Access, Phase::ResponseBody],
+    phases: &[PluginPhase::Access, PluginPhase::ResponseBody],
     build: |_, config| Ok(Arc::new(Shouter { answers: config["answers"] == true })),
     ..TRAILER_MARK
 };
@@ -406,19 +413,24 @@ fn context(addresses: &[SocketAddr], plugins: &Value) -> Rc<WorkerContext> {
 /// A context with one route, `/here`, to this upstream.
 fn context_of(upstream: &Value, plugins: &Value) -> Rc<WorkerContext> {
     let route = json!({"uri": "/here", "upstream": upstream, "plugins": plugins});
-    let key = Key::new(Kind::Route, "1").unwrap();
-    let written =
-        Written { key: key.clone(), text: route.to_string().into(), created_index: 1, modified_index: 1 };
-    let change = Change { key, written: Some(written) };
+    let key = ObjectKey::new(ObjectKind::Route, "1").unwrap();
+    let written = WrittenObject {
+        key: key.clone(),
+        text: route.to_string().into(),
+        created_index: 1,
+        modified_index: 1,
+    };
+    let change = SnapshotChange { key, written: Some(written) };
     let info = |kind: &&'static PluginKind| PluginInfo::new(kind.name, 1, (kind.schema)());
-    let catalog = Catalog::new(KINDS.iter().map(info).collect()).unwrap();
-    let applied = Snapshot::empty().apply(&catalog, &[change], 1, Policy::Strict);
+    let catalog = PluginCatalog::new(KINDS.iter().map(info).collect()).unwrap();
+    let applied = Snapshot::empty().apply(&catalog, &[change], 1, FaultPolicy::Strict);
     let services = Arc::new(exchange::testing::services());
-    let mut compiler = Compiler::new(KINDS, router::Mode::default(), Timeouts::default(), services);
+    let mut compiler =
+        SnapshotCompiler::new(KINDS, router::Mode::default(), AttemptTimeouts::default(), services);
     let (runtime, faults) = compiler.apply(&applied);
     assert_eq!(faults, Vec::new());
     let (reclaimer, _) = channel();
-    let local = Local::new(0, Arc::new(exchange::testing::options()), Arc::default());
+    let local = WorkerLocal::new(0, Arc::new(exchange::testing::options()), Arc::default());
     let parts = ContextParts {
         published: Arc::new(Published::new(runtime)),
         reclaimer,

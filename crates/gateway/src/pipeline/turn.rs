@@ -1,7 +1,8 @@
-//! Limits how much of a body a task forwards before other tasks of its worker run. It knows no body and no stream.
+//! Limits how much of a body a task forwards before other tasks of its worker run. It knows no body and no
+//! stream.
 //!
-//! The event loop counts reads and writes of a task. A read of 16 KiB can hold thousands of chunks, each of which costs
-//! as much time as a system call, so that pieces are counted here.
+//! The event loop counts reads and writes of a task. A read of 16 KiB can hold thousands of chunks, each of
+//! which costs as much time as a system call, so that pieces are counted here.
 
 use std::task::Context;
 
@@ -20,8 +21,8 @@ pub(super) struct TaskTurn {
 }
 
 impl TaskTurn {
-    /// Counts a piece that was forwarded. True if the turn is over: then the task will be woken after other tasks and
-    /// the event loop have run, and has to return `Poll::Pending`.
+    /// Counts a piece that was forwarded. True if the turn is over: then the task will be woken after other
+    /// tasks and the event loop have run, and has to return `Poll::Pending`.
     #[inline]
     pub(super) fn is_over(&mut self, cx: &mut Context<'_>, piece_bytes: usize) -> bool {
         self.pieces += 1;

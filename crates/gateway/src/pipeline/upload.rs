@@ -158,9 +158,9 @@ impl Upload {
         self.stage == UploadStage::Broken
     }
 
-    /// Forwards as much as one turn allows. `moved` is set if anything was forwarded, now or in an earlier turn. An
-    /// error is the client's: an endpoint that takes no more only shows in [`Upload::is_broken`], because its response
-    /// may be there already.
+    /// Forwards as much as one turn allows. `moved` is set if anything was forwarded, now or in an earlier
+    /// turn. An error is the client's: an endpoint that takes no more only shows in [`Upload::is_broken`],
+    /// because its response may be there already.
     #[inline]
     pub(super) fn poll<S: DownstreamStream, O: UpstreamStream>(
         &mut self,
@@ -219,7 +219,8 @@ impl Upload {
             return Ok(None);
         }
         let Poll::Ready(taken) = self.take_piece(cx, journey.downstream) else {
-            // Edited bytes must not wait for the client's next ones: the answer to them may be what it waits for.
+            // Edited bytes must not wait for the client's next ones: the answer to them may be what it waits
+            // for.
             if let Poll::Ready(Err(_)) = upstream_stream.poll_flush(cx) {
                 self.stage = UploadStage::Broken;
                 return Ok(None);

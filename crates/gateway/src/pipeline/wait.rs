@@ -1,6 +1,6 @@
-//! The waits of an exchange for another peer: for the client by its minimum rate, for the endpoint by the timeout of
-//! the step. Each wait of the pipeline polls its streams first and calls this module only when neither side can
-//! continue.
+//! The waits of an exchange for another peer: for the client by its minimum rate, for the endpoint by the
+//! timeout of the step. Each wait of the pipeline polls its streams first and calls this module only when
+//! neither side can continue.
 
 use std::task::Context;
 
@@ -9,8 +9,8 @@ use super::run::PipelineRun;
 use exchange::deadline::{Expired, StepTimer};
 use exchange::failure::{Cause, ExchangeFailure};
 
-/// How long a client may have closed its sending side before it counts as gone: some close it right after the request
-/// and still want the answer (docs/decisions/0007-half-closed-clients.md).
+/// How long a client may have closed its sending side before it counts as gone: some close it right after the
+/// request and still want the answer (docs/decisions/0007-half-closed-clients.md).
 pub(super) const HALF_CLOSE_GRACE_MS: u64 = 1_000;
 
 /// The peer that is waited for.
@@ -39,8 +39,8 @@ impl<'r, 'w> Wait<'r, 'w> {
         Wait { run, guard, timer: StepTimer::default() }
     }
 
-    /// Waits for the client. `moved` says whether anything was forwarded since the last call, `total_bytes` how much
-    /// the client has moved in all.
+    /// Waits for the client. `moved` says whether anything was forwarded since the last call, `total_bytes`
+    /// how much the client has moved in all.
     ///
     /// # Errors
     /// When the client is too slow.

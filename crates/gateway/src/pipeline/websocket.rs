@@ -1,5 +1,6 @@
-//! The agreement to a WebSocket where one side speaks HTTP/2 (RFC 8441), which has neither key nor proof: the gateway makes
-//! the proof for a client of HTTP/1, and checks that of an endpoint of HTTP/1. It passes no byte of the WebSocket.
+//! The agreement to a WebSocket where one side speaks HTTP/2 (RFC 8441), which has neither key nor proof: the
+//! gateway makes the proof for a client of HTTP/1, and checks that of an endpoint of HTTP/1. It passes no
+//! byte of the WebSocket.
 
 use aws_lc_rs::digest;
 use data_encoding::BASE64;
@@ -17,7 +18,9 @@ const KEY_BYTES: usize = 16;
 pub(super) struct WebSocketUpgrade;
 
 impl AttemptPolicy for WebSocketUpgrade {
-    fn before_send<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<(), ExchangeFailure> {
+    fn before_send<S: DownstreamStream>(
+        attempting: &mut Attempting<'_, '_, S>,
+    ) -> Result<(), ExchangeFailure> {
         let exchange = &*attempting.journey.exchange;
         if exchange.decision.is_upgrade && attempting.attempt.upstream_stream.is_http2() {
             return check_key(exchange);
@@ -25,7 +28,9 @@ impl AttemptPolicy for WebSocketUpgrade {
         Ok(())
     }
 
-    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, ExchangeFailure> {
+    fn after_head<S: DownstreamStream>(
+        attempting: &mut Attempting<'_, '_, S>,
+    ) -> Result<AfterHead, ExchangeFailure> {
         let Attempting { journey, attempt, .. } = attempting;
         if attempt.upstream_stream.has_opened_tunnel(journey.exchange.response.status) {
             accept_from_http2(journey.exchange)?;
@@ -48,11 +53,15 @@ fn check_key(exchange: &Exchange) -> Result<(), ExchangeFailure> {
     let key = exchange.request.headers.get_known(FieldId::SecWebSocketKey).unwrap_or_default();
     match BASE64.decode(key) {
         Ok(bytes) if bytes.len() == KEY_BYTES => Ok(()),
-        _ => Err(ExchangeFailure::new(Cause::BadRequest, "Sec-WebSocket-Key is not the Base64 form of 16 bytes")),
+        _ => Err(ExchangeFailure::new(
+            Cause::BadRequest,
+            "Sec-WebSocket-Key is not the Base64 form of 16 bytes",
+        )),
     }
 }
 
-/// Turns the agreement of an endpoint of HTTP/2 into the one of HTTP/1.1, with the proof for the key of the request.
+/// Turns the agreement of an endpoint of HTTP/2 into the one of HTTP/1.1, with the proof for the key of the
+/// request.
 ///
 /// # Errors
 /// The response has no space for the proof.
@@ -65,8 +74,8 @@ fn accept_from_http2(exchange: &mut Exchange) -> Result<(), ExchangeFailure> {
     Ok(())
 }
 
-/// Checks that the endpoint has answered the key of the request (RFC 6455 section 4.2.2), and makes the response one that
-/// HTTP/2 has.
+/// Checks that the endpoint has answered the key of the request (RFC 6455 section 4.2.2), and makes the
+/// response one that HTTP/2 has.
 ///
 /// # Errors
 /// The endpoint has not proved that it speaks WebSocket.
@@ -74,7 +83,10 @@ pub(super) fn accept_over_http2(exchange: &mut Exchange) -> Result<(), ExchangeF
     let key = exchange.request.headers.get("sec-websocket-key").unwrap_or_default();
     let proof = exchange.response.headers.get("sec-websocket-accept").unwrap_or_default();
     if proof != accept_value(key).as_bytes() {
-        return Err(ExchangeFailure::new(Cause::BadResponse, "its Sec-WebSocket-Accept does not answer the key"));
+        return Err(ExchangeFailure::new(
+            Cause::BadResponse,
+            "its Sec-WebSocket-Accept does not answer the key",
+        ));
     }
     exchange.response.headers.remove("sec-websocket-accept");
     exchange.response.status = 200;

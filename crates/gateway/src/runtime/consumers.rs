@@ -1,5 +1,5 @@
-//! Consumers as authentication finds them: by plugin and key. A consumer carries the compiled plugins that it and its
-//! group add to a route's chain.
+//! Consumers as authentication finds them: by plugin and key. A consumer carries the compiled plugins that it
+//! and its group add to a route's chain.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use exchange::plugin::chain::PluginInstance;
 pub struct ConsumerPlugins {
     /// Their compiled plugins.
     pub plugins: Arc<[Arc<PluginInstance>]>,
-    /// Plugins that they disable: the consumer's setting takes precedence over the route's, so the plugin does not run.
+    /// Plugins that they disable: the consumer's setting takes precedence over the route's, so the plugin
+    /// does not run.
     pub disabled: Arc<[&'static str]>,
 }
 

@@ -1,5 +1,5 @@
-//! Chains merged for a route and a consumer, made on first use and kept within a limit. They are dropped with the
-//! generation that they were made for.
+//! Chains merged for a route and a consumer, made on first use and kept within a limit. They are dropped with
+//! the generation that they were made for.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use super::ConsumerPlugins;
 use exchange::exchange::Consumer;
 use exchange::plugin::chain::{Chain, PluginInstance};
 
-/// Merged chains that a worker keeps. At the limit all are dropped and made again on use, so that many consumers on
-/// many routes cannot take unlimited memory.
+/// Merged chains that a worker keeps. At the limit all are dropped and made again on use, so that many
+/// consumers on many routes cannot take unlimited memory.
 const KEPT_MAX: usize = 4_096;
 
 /// The merged chains of one worker.
@@ -25,15 +25,16 @@ impl MergedChains {
         self.kept.clear();
     }
 
-    /// The route's chain merged with the consumer's plugins: a plugin of the consumer replaces the route's whole
-    /// (contract 2.5).
+    /// The route's chain merged with the consumer's plugins: a plugin of the consumer replaces the route's
+    /// whole (contract 2.5).
     pub(crate) fn of(
         &mut self,
         route: Option<&Arc<Chain>>,
         consumer: &Arc<Consumer>,
         added: &ConsumerPlugins,
     ) -> Arc<Chain> {
-        // The addresses are unique keys, because the generation keeps the route's chain alive and the entry the consumer.
+        // The addresses are unique keys, because the generation keeps the route's chain alive and the entry
+        // the consumer.
         let key = (route.map_or(0, |chain| Arc::as_ptr(chain) as usize), Arc::as_ptr(consumer) as usize);
         if let Some((_, chain)) = self.kept.get(&key) {
             return chain.clone();

@@ -1,5 +1,5 @@
-//! A compiled stream route: what it matches, its plugins, and where its sessions go. The table that finds it is
-//! `stream_table`.
+//! A compiled stream route: what it matches, its plugins, and where its sessions go. The table that finds it
+//! is `stream_table`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -36,8 +36,8 @@ pub struct StreamRoute {
     pub session_timeout_ms: u64,
     /// The datagrams of a session over UDP.
     pub datagrams: DatagramOptions,
-    /// Why it must not serve, if an object that it refers to is missing or faulty, or a plugin of it cannot be built: without
-    /// this its sessions could go to another route, past its protection.
+    /// Why it must not serve, if an object that it refers to is missing or faulty, or a plugin of it cannot
+    /// be built: without this its sessions could go to another route, past its protection.
     pub missing: Option<Unavailable>,
 }
 

@@ -1,6 +1,6 @@
-//! The clients of a simulation. They keep connections, send requests one by one or several at once, in every framing,
-//! wait for `100`, close their sending side, upgrade, and give up. Each client reads its responses in order and
-//! compares every byte.
+//! The clients of a simulation. They keep connections, send requests one by one or several at once, in every
+//! framing, wait for `100`, close their sending side, upgrade, and give up. Each client reads its responses
+//! in order and compares every byte.
 
 use std::rc::Rc;
 
@@ -18,8 +18,8 @@ use net::env::monotonic_ns;
 const PAUSE_NS: u64 = 60_000_000;
 /// A pause longer than every timeout of the gateway in a simulation, in nanoseconds.
 const TOO_LONG_NS: u64 = 1_300_000_000;
-/// Shortest idle time after which the gateway may close a kept connection because `max_connections` is small, in
-/// nanoseconds.
+/// Shortest idle time after which the gateway may close a kept connection because `max_connections` is small,
+/// in nanoseconds.
 const IDLE_LEAST_NS: u64 = 1_000_000_000;
 /// How long a client waits for `100` before it sends its body without it, in nanoseconds.
 const CONTINUE_NS: u64 = 300_000_000;
@@ -70,8 +70,8 @@ struct Line {
     /// When the current requests were sent; `before_ns` is the time of the requests before them.
     sent_ns: u64,
     before_ns: u64,
-    /// The node answered before it had read the whole last request, so the connection may end after the response
-    /// without `Connection: close`.
+    /// The node answered before it had read the whole last request, so the connection may end after the
+    /// response without `Connection: close`.
     early: bool,
 }
 
@@ -120,8 +120,8 @@ async fn talk(client: &Client, line: &mut Line, random: &mut Random) {
         let count = if random.chance(25) { random.between(1, PIPELINED_MAX.min(left)) } else { 1 };
         left -= count;
         let mut requests: Vec<Request> = (0..count).map(|_| draw(client, count > 1, random)).collect();
-        // A request after one that may switch protocols or end the connection would be read as something else or not at
-        // all.
+        // A request after one that may switch protocols or end the connection would be read as something else
+        // or not at all.
         let last = requests.iter().position(|request| request.upgrades || request.old);
         if let Some(last) = last {
             for request in requests.drain(last + 1..) {
@@ -351,7 +351,8 @@ async fn answer(
     };
     note(|| format!("client {}: request {} gets {}", client.number, request.id, head.line));
     line.told_to_close |= head.closes();
-    // Every response carries the stamp of its request, except a 408, because its request was never read whole.
+    // Every response carries the stamp of its request, except a 408, because its request was never read
+    // whole.
     let stamp = head.number("x-stamp");
     if stamp.is_some_and(|stamp| stamp != request.id) || stamp.is_none() && head.status() != 408 {
         ledger.violation(format!("request {} got the answer of {stamp:?}: {}", request.id, head.line));
@@ -370,7 +371,8 @@ async fn answer(
     }
 }
 
-/// Outcome of a connection that ended before a response: `expected` says whether the gateway was allowed to close it.
+/// Outcome of a connection that ended before a response: `expected` says whether the gateway was allowed to
+/// close it.
 fn nothing(client: &Client, line: &Line) -> Ending {
     // The gateway may have become idle long before this client had read its last response.
     let idle_ns = monotonic_ns() - line.before_ns;
@@ -383,7 +385,8 @@ fn nothing(client: &Client, line: &Line) -> Ending {
     Ending::Nothing { expected }
 }
 
-/// Outcome of a response that ended inside its head: its identity is unknown, but the cut must have an excuse.
+/// Outcome of a response that ended inside its head: its identity is unknown, but the cut must have an
+/// excuse.
 fn cut_head(ledger: &Ledger, request: &Request) -> Ending {
     let executions = ledger.entry(request.id).map_or(Vec::new(), |entry| entry.executions);
     match executions.last() {

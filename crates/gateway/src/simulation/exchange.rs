@@ -1,7 +1,7 @@
-//! Plays one client connection, and the node connections that it causes, through a whole gateway in memory. A script
-//! states what the client sends, how that is cut and when, and what the node answers; the account returns what each
-//! side received. This module knows no HTTP except the witness fields that its plugin sets on every response; the
-//! caller judges whether the account is right.
+//! Plays one client connection, and the node connections that it causes, through a whole gateway in memory. A
+//! script states what the client sends, how that is cut and when, and what the node answers; the account
+//! returns what each side received. This module knows no HTTP except the witness fields that its plugin sets
+//! on every response; the caller judges whether the account is right.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,8 +14,8 @@ use super::ledger::Ledger;
 use super::names::Names;
 use super::plan::{Faults, Plan, client_address, node_address, proxy_address};
 use super::wire::{Broken, Peer};
-use exchange::options::EngineLimits;
 use exchange::options::AttemptTimeouts;
+use exchange::options::EngineLimits;
 use net::env::memory::{LinkBehavior, connect_from, set_link, simulate, sleep_ns};
 use net::env::{self, Listener};
 
@@ -24,11 +24,12 @@ pub const WITNESS_FIELD: &str = "X-Witness";
 /// Response field that is present when the gateway made the response itself.
 pub const LOCAL_FIELD: &str = "X-Local";
 
-/// Longest virtual time of an exchange, in milliseconds: several times the sum of a script's waits and all timeouts.
+/// Longest virtual time of an exchange, in milliseconds: several times the sum of a script's waits and all
+/// timeouts.
 const PLAY_MS_MAX: u64 = 120_000;
-/// How long after the client all tasks must be at rest, in nanoseconds: longer than every timeout of this plan and than
-/// two idle timeouts of a tunnel, because bytes that a node sends through a tunnel after its client has left restart
-/// the idle timer once; the next write fails.
+/// How long after the client all tasks must be at rest, in nanoseconds: longer than every timeout of this
+/// plan and than two idle timeouts of a tunnel, because bytes that a node sends through a tunnel after its
+/// client has left restart the idle timer once; the next write fails.
 const REST_NS: u64 = 7_000_000_000;
 /// Bytes that peers read at once: more than any script sends.
 const READ_BYTES: usize = 64 * 1024;

@@ -1,5 +1,5 @@
-//! The gateway inside a simulation: its workers run on one executor instead of threads. Publishes configurations,
-//! drains, stops and restarts workers as the engine and the control side do.
+//! The gateway inside a simulation: its workers run on one executor instead of threads. Publishes
+//! configurations, drains, stops and restarts workers as the engine and the control side do.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 
 use model::catalog::{PluginCatalog, PluginInfo};
-use model::snapshot::{SnapshotChange, FaultPolicy, Snapshot};
+use model::snapshot::{FaultPolicy, Snapshot, SnapshotChange};
 use model::{ObjectKey, ObjectKind, WrittenObject};
 use serde_json::Value;
 use stdx::published::Published;
@@ -18,13 +18,13 @@ use super::ledger::Ledger;
 use super::names::{self, Names};
 use super::plan::{Plan, Plant, proxy_address, second_address};
 use super::plugins;
-use crate::command::{self, ListenerClosing, WorkerCommand, Handle};
+use crate::command::{self, Handle, ListenerClosing, WorkerCommand};
 use crate::compile::SnapshotCompiler;
 use crate::context::ContextParts;
 use crate::observe::idle_counts::IdleState;
 use crate::runtime::Runtime;
 use crate::upstream::warnings::UpstreamWarnings;
-use crate::worker::{self, WorkerParts, Worker};
+use crate::worker::{self, Worker, WorkerParts};
 use exchange::client_address::RealIpOptions;
 use exchange::observe::metrics::WorkerMetrics;
 use exchange::options::ForwardOptions;
@@ -141,7 +141,8 @@ impl Gateway {
         };
         let resolver = Resolver::start(Arc::new(names.clone()), names::BOUNDS).unwrap();
         let services = Arc::new(Services::new(resolver, OutboundPolicy::default()));
-        let compiler = SnapshotCompiler::new(plugins::KINDS, router::Mode::default(), plan.timeouts, services);
+        let compiler =
+            SnapshotCompiler::new(plugins::KINDS, router::Mode::default(), plan.timeouts, services);
         let mut control = Control { compiler, snapshot: Snapshot::empty(), revision: 0 };
         let changes: Vec<SnapshotChange> =
             first.iter().map(|(kind, id, object)| change(*kind, id, Some(object), 1)).collect();
@@ -270,7 +271,8 @@ impl Gateway {
         self.handles.iter().map(|handle| handle.status.requests.load(Ordering::Relaxed)).sum()
     }
 
-    /// Checks that every counter is back at zero and all streams and timers are released while no request is in flight.
+    /// Checks that every counter is back at zero and all streams and timers are released while no request is
+    /// in flight.
     pub(crate) fn judge_at_rest(&self) {
         let leaving: usize =
             self.handles.iter().map(|handle| handle.status.leaving.load(Ordering::Relaxed)).sum();

@@ -1,5 +1,6 @@
-//! The connections of HTTP/2 of a simulation's clients: several requests at once, over the client's role of the crate `http2`.
-//! Each response is compared with its request byte by byte, as those of HTTP/1 are. It opens no tunnel.
+//! The connections of HTTP/2 of a simulation's clients: several requests at once, over the client's role of
+//! the crate `http2`. Each response is compared with its request byte by byte, as those of HTTP/1 are. It
+//! opens no tunnel.
 
 mod call;
 
@@ -20,8 +21,8 @@ const AT_ONCE_MAX: u64 = 8;
 const PAUSE_NS: u64 = 60_000_000;
 /// A pause longer than every timeout of the gateway in a simulation, in nanoseconds.
 const TOO_LONG_NS: u64 = 1_300_000_000;
-/// Shortest idle time after which the gateway may close a kept connection because `max_connections` is small, in
-/// nanoseconds.
+/// Shortest idle time after which the gateway may close a kept connection because `max_connections` is small,
+/// in nanoseconds.
 const IDLE_LEAST_NS: u64 = 1_000_000_000;
 
 /// Fault of a client during some requests at once.
@@ -139,7 +140,8 @@ async fn batch(client: &Client, line: &mut Line, count: u64, random: &mut Random
 }
 
 impl Line {
-    /// Moves bytes and calls until all calls have ended, but not longer than `limit_ns`; without calls, for `limit_ns`.
+    /// Moves bytes and calls until all calls have ended, but not longer than `limit_ns`; without calls, for
+    /// `limit_ns`.
     async fn drive_for(&mut self, client: &Client, calls: &mut [Call], random: &mut Random, limit_ns: u64) {
         let is_pause = calls.is_empty();
         let work = poll_fn(|cx| match self.poll(cx, client, calls, random) {

@@ -1,5 +1,5 @@
-//! The record of a run and its judge: clients record requests and responses, nodes record executions, and each response
-//! is compared with both. It moves no bytes.
+//! The record of a run and its judge: clients record requests and responses, nodes record executions, and
+//! each response is compared with both. It moves no bytes.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -9,11 +9,11 @@ use net::env::monotonic_ns;
 
 /// Violations that are kept; later ones usually follow from the first.
 const VIOLATIONS_MAX: usize = 5;
-/// How long after a node's orderly close a request may still meet it, in nanoseconds, because the close is on its way
-/// or was not read yet.
+/// How long after a node's orderly close a request may still meet it, in nanoseconds, because the close is on
+/// its way or was not read yet.
 const CLOSE_LINGERS_NS: u64 = 50_000_000;
-/// Shortest wait after which the gateway may give up a client that has closed its sending side (decision 0007), in
-/// nanoseconds.
+/// Shortest wait after which the gateway may give up a client that has closed its sending side (decision
+/// 0007), in nanoseconds.
 const HALF_CLOSE_NS: u64 = 900_000_000;
 
 /// Reason for which a request may end without its whole response.
@@ -242,8 +242,8 @@ impl Ledger {
         entry.executions.len() - 1
     }
 
-    /// Records that the node answers `id` before it has read the whole request. `ends` says that it also closes the
-    /// connection, which may destroy its own response.
+    /// Records that the node answers `id` before it has read the whole request. `ends` says that it also
+    /// closes the connection, which may destroy its own response.
     pub(crate) fn answer_early(&self, id: u64, ends: bool) {
         self.with(id, |entry| {
             entry.early = true;
@@ -317,7 +317,8 @@ impl Ledger {
         let right = match status {
             404 => targets.iter().any(|target| target.nodes.is_empty()),
             super::plugins::LOCAL_STATUS => targets.iter().any(|target| target.answers),
-            // A retry does not wait for a place at another node: then the failure of the first one is the answer.
+            // A retry does not wait for a place at another node: then the failure of the first one is the
+            // answer.
             502 | 504 => excused || self.may_refuse.get() || self.may_meet_a_close(entry),
             503 => self.may_refuse.get(),
             408 => entry.excuses.contains(&Excuse::Client) || excused,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use net::env;
-use net::resolver::{LookupAnswer, Lookup, LookupFuture, TtlBounds};
+use net::resolver::{Lookup, LookupAnswer, LookupFuture, TtlBounds};
 
 /// Time to live of an answer, in milliseconds.
 const TTL_MS: u64 = 100;

@@ -1,5 +1,5 @@
-//! The nodes of a simulation. They read requests, execute each one and record that in the ledger, and answer in every
-//! way that HTTP allows and in some that it does not.
+//! The nodes of a simulation. They read requests, execute each one and record that in the ledger, and answer
+//! in every way that HTTP allows and in some that it does not.
 
 use std::rc::Rc;
 
@@ -143,8 +143,8 @@ async fn one(node: &Rc<Node>, peer: &mut Peer, head: &Head, random: &mut Random)
     goes_on
 }
 
-/// Reads a request's body and compares it with the bytes that the client sent; false if the framing shows that it was
-/// cut.
+/// Reads a request's body and compares it with the bytes that the client sent; false if the framing shows
+/// that it was cut.
 async fn read_body(ledger: &Ledger, peer: &mut Peer, id: u64, mut body: Body) -> bool {
     let mut place = 0;
     while body != Body::Done {

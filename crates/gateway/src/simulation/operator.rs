@@ -1,5 +1,5 @@
-//! The operator of the simulated gateway: writes the first configuration and changes it while requests are in flight,
-//! changes name answers and listeners, and sets the clock.
+//! The operator of the simulated gateway: writes the first configuration and changes it while requests are in
+//! flight, changes name answers and listeners, and sets the clock.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -120,7 +120,8 @@ impl Operator {
         }
     }
 
-    /// Finds a route with nodes that are written as a name, beginning at `number`; `number` itself if there is none.
+    /// Finds a route with nodes that are written as a name, beginning at `number`; `number` itself if there
+    /// is none.
     fn named_from(&self, number: usize) -> usize {
         let routes = self.routes.len();
         let mut others = (number..number + routes).map(|other| other % routes);
@@ -132,8 +133,8 @@ impl Operator {
         let now = &mut self.routes[number];
         note(|| format!("route {number} now leads to {:?} as {:?}", fresh.target.nodes, fresh.name));
         (now.name, now.upstream) = (fresh.name, fresh.upstream);
-        // The new nodes are allowed before they are published, because a worker may use them at once; the old ones stay
-        // allowed until then, because a new name has to be looked up first.
+        // The new nodes are allowed before they are published, because a worker may use them at once; the old
+        // ones stay allowed until then, because a new name has to be looked up first.
         self.say_either(number, &fresh.target.nodes);
         gateway.publish(ObjectKind::Upstream, &number.to_string(), Some(&self.routes[number].upstream));
         self.lead_to(number, fresh.target.nodes);
@@ -152,7 +153,8 @@ impl Operator {
         self.say();
     }
 
-    /// Changes the answer of the name that a route is written with, and waits until the old answer must have expired.
+    /// Changes the answer of the name that a route is written with, and waits until the old answer must have
+    /// expired.
     async fn change_answer(&mut self, number: usize, random: &mut Random) {
         let Some(name) = self.routes[number].name.clone() else { return };
         let nodes = nodes(&self.plan, random);
@@ -167,8 +169,8 @@ impl Operator {
         self.lead_to(number, nodes);
     }
 
-    /// Makes the name that a route is written with fail for a time, and sometimes return with another answer. The last
-    /// good answer stays in force until then.
+    /// Makes the name that a route is written with fail for a time, and sometimes return with another answer.
+    /// The last good answer stays in force until then.
     async fn fail_lookups(&mut self, number: usize, random: &mut Random) {
         let Some(name) = self.routes[number].name.clone() else { return };
         let failure = *random.pick(&[names::Failure::Error, names::Failure::NoAddress]);
@@ -259,7 +261,8 @@ fn addresses(nodes: &BTreeSet<usize>) -> Vec<IpAddr> {
     nodes.iter().map(|node| node_address(*node).ip()).collect()
 }
 
-/// Adds limits that requests meet often, a queue in which they wait longer than any run, and circuits that open soon.
+/// Adds limits that requests meet often, a queue in which they wait longer than any run, and circuits that
+/// open soon.
 fn protect(upstream: &mut Value) {
     upstream["limits"] = json!({
         "max_requests": 3,
@@ -272,8 +275,9 @@ fn protect(upstream: &mut Value) {
         json!({"consecutive_failures": 4, "base_break_time": 0.05, "max_break_time": 0.2});
 }
 
-/// Whether the upstreams of a run have a retry policy. Computed instead of drawn, so that every seed keeps its run. Not with
-/// protection, because a retry that finds every node at its limit is refused, for which the ledger has no excuse.
+/// Whether the upstreams of a run have a retry policy. Computed instead of drawn, so that every seed keeps
+/// its run. Not with protection, because a retry that finds every node at its limit is refused, for which the
+/// ledger has no excuse.
 fn has_retry_policy(plan: &Plan) -> bool {
     (plan.clients + plan.routes + plan.nodes).is_multiple_of(2) && !plan.is_protected
 }

@@ -1,5 +1,5 @@
-//! Bodies that name their request: each byte follows from an identity and its offset, so that a missing, doubled or
-//! foreign byte is found at its offset.
+//! Bodies that name their request: each byte follows from an identity and its offset, so that a missing,
+//! doubled or foreign byte is found at its offset.
 
 /// Identity of a body or of the bytes of a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,11 @@
-//! Parameters of one run, drawn from its seed: how many clients, nodes and workers take part, how the network behaves,
-//! which faults occur. About a third of all seeds have no fault; in their runs every request must be answered.
+//! Parameters of one run, drawn from its seed: how many clients, nodes and workers take part, how the network
+//! behaves, which faults occur. About a third of all seeds have no fault; in their runs every request must be
+//! answered.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use exchange::options::EngineLimits;
 use exchange::options::AttemptTimeouts;
+use exchange::options::EngineLimits;
 use net::env::memory::{LinkBehavior, Random};
 
 /// Parameters of one run.
@@ -45,7 +46,8 @@ pub(crate) struct Faults {
     pub(crate) node: u64,
     /// A client gives up a request, sends it too slowly, or does not read the response.
     pub(crate) client: u64,
-    /// A node closes a connection that waits for a request. HTTP allows this, but the close may meet the next request.
+    /// A node closes a connection that waits for a request. HTTP allows this, but the close may meet the next
+    /// request.
     pub(crate) idle_close: u64,
     /// A plugin panics.
     pub(crate) panic: u64,
@@ -97,7 +99,12 @@ impl Plan {
             nodes_up,
             routes: random.between(1, 3) as usize,
             limits: limits(random),
-            timeouts: AttemptTimeouts { connect_ms: 500, send_ms: 1_000, read_ms: 1_000, tunnel_idle_ms: 3_000 },
+            timeouts: AttemptTimeouts {
+                connect_ms: 500,
+                send_ms: 1_000,
+                read_ms: 1_000,
+                tunnel_idle_ms: 3_000,
+            },
             client_link: link(random),
             node_link: link(random),
             faults: Faults::default(),

@@ -1,6 +1,6 @@
-//! Plugins of the simulation: `stamp` writes the request's identity on every response and counts log calls, `edit`
-//! changes bodies, `wait` delays requests and may reply itself, `witness` names the request on the response. They panic
-//! if a request asks for it.
+//! Plugins of the simulation: `stamp` writes the request's identity on every response and counts log calls,
+//! `edit` changes bodies, `wait` delays requests and may reply itself, `witness` names the request on the
+//! response. They panic if a request asks for it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 
 use super::exchange::{LOCAL_FIELD, WITNESS_FIELD};
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, Portion, BufferedReply, ResponseStep};
+use exchange::plugin::{
+    BodyNeed, BufferedReply, Flow, PhaseDecision, Plugin, PluginKind, PluginPhase, Portion, ResponseStep,
+};
 use net::env;
 use net::env::memory::Planted;
 
@@ -65,7 +67,8 @@ impl Plugin for Stamp {
     }
 }
 
-/// Plugin `witness`: writes on every response the request that it was made for, and whether the gateway made it itself.
+/// Plugin `witness`: writes on every response the request that it was made for, and whether the gateway made
+/// it itself.
 struct Witness;
 
 impl Plugin for Witness {
@@ -150,10 +153,13 @@ fn flag(config: &Value, name: &str) -> bool {
 }
 
 static STAMP: PluginKind =
-    kind("stamp", 3, &[PluginPhase::Access, PluginPhase::ResponseHead, PluginPhase::Log], |_, _| Ok(Arc::new(Stamp)));
-static EDIT: PluginKind = kind("edit", 2, &[PluginPhase::ResponseHead, PluginPhase::ResponseBody], |_, config| {
-    Ok(Arc::new(Edit { buffers: flag(config, "buffers") }))
-});
+    kind("stamp", 3, &[PluginPhase::Access, PluginPhase::ResponseHead, PluginPhase::Log], |_, _| {
+        Ok(Arc::new(Stamp))
+    });
+static EDIT: PluginKind =
+    kind("edit", 2, &[PluginPhase::ResponseHead, PluginPhase::ResponseBody], |_, config| {
+        Ok(Arc::new(Edit { buffers: flag(config, "buffers") }))
+    });
 static WAIT: PluginKind = kind("wait", 1, &[PluginPhase::RequestBody, PluginPhase::Access], |_, config| {
     let wait_ms = config["wait_ms"].as_u64().unwrap_or_default();
     Ok(Arc::new(Wait { wait_ms, answers: flag(config, "answers"), collects: flag(config, "collects") }))

@@ -1,5 +1,5 @@
-//! Bugs that seeds have found, each as a play over many simulated networks: the name says what went wrong, the play is
-//! the shortest way to see it.
+//! Bugs that seeds have found, each as a play over many simulated networks: the name says what went wrong,
+//! the play is the shortest way to see it.
 
 use std::future::Future;
 use std::rc::Rc;
@@ -18,7 +18,8 @@ use net::env::{self, Listener};
 /// Number of networks that each play runs over.
 const SEEDS: u64 = 60;
 
-/// Runs `play` over many networks against a gateway of one worker with one route to one node; `answer` plays that node.
+/// Runs `play` over many networks against a gateway of one worker with one route to one node; `answer` plays
+/// that node.
 fn play<P, A>(change: fn(&mut Plan), play: fn(Peer, Rc<Gateway>) -> P, answer: fn(Peer) -> A)
 where
     P: Future<Output = ()> + 'static,
@@ -27,8 +28,12 @@ where
     for seed in 0..SEEDS {
         let ran = simulate(seed, false, 60_000, async move {
             let plan = Rc::new(plan(seed, change));
-            let link =
-                LinkBehavior { latency_ns: (0, 300_000), lag_percent: 20, pieces_percent: 20, ..LinkBehavior::default() };
+            let link = LinkBehavior {
+                latency_ns: (0, 300_000),
+                lag_percent: 20,
+                pieces_percent: 20,
+                ..LinkBehavior::default()
+            };
             set_link(proxy_address(), link.clone());
             set_link(node_address(0), link);
             let listener = Listener::attach(env::bind(node_address(0), false).unwrap()).unwrap();
@@ -74,7 +79,11 @@ fn objects() -> Vec<(ObjectKind, String, Value)> {
     let upstream = json!({"nodes": nodes, "type": "least_conn"});
     vec![
         (ObjectKind::GlobalRule, "1".to_owned(), json!({"id": "1", "plugins": {"stamp": {}}})),
-        (ObjectKind::Route, "1".to_owned(), json!({"uri": "/*", "upstream": upstream, "enable_websocket": true})),
+        (
+            ObjectKind::Route,
+            "1".to_owned(),
+            json!({"uri": "/*", "upstream": upstream, "enable_websocket": true}),
+        ),
     ]
 }
 
@@ -228,7 +237,8 @@ fn pipelined_half_close_is_served_at_every_cut() {
         }
         assert_eq!(peer.fill().await, Err(Broken::End));
     }
-    /// Answers the first request later than the gateway waits for a half-closed client that has sent nothing more.
+    /// Answers the first request later than the gateway waits for a half-closed client that has sent nothing
+    /// more.
     async fn very_slow(mut peer: Peer) {
         let mut wait_ms = 2_000;
         while let Ok(Some(_)) = peer.head().await {
@@ -317,7 +327,8 @@ fn half_closed_client_is_served_after_a_slow_connect() {
 #[test]
 fn client_that_left_is_given_up_at_next_node() {
     async fn client(mut peer: Peer, gateway: Rc<Gateway>) {
-        // Neither node accepts a connection; the client leaves just before the attempt at the first node times out.
+        // Neither node accepts a connection; the client leaves just before the attempt at the first node
+        // times out.
         set_node_link(0, 100);
         set_link(node_address(1), LinkBehavior { hang_percent: 100, ..LinkBehavior::default() });
         gateway.publish(ObjectKind::Route, "1", Some(&route_to(&[1, 1])));

@@ -1,5 +1,5 @@
-//! Chooses the seeds: a few hundred in a plain test run, thousands with `make test`, any range with `make simulate`.
-//! Also proves that the checks find planted faults.
+//! Chooses the seeds: a few hundred in a plain test run, thousands with `make test`, any range with
+//! `make simulate`. Also proves that the checks find planted faults.
 
 use std::fmt::Write;
 use std::ops::Range;

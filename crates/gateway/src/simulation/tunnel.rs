@@ -1,5 +1,5 @@
-//! Both ends of a tunnel: each sends bytes that name their request, closes its sending side, and checks the bytes of
-//! the other.
+//! Both ends of a tunnel: each sends bytes that name their request, closes its sending side, and checks the
+//! bytes of the other.
 
 use std::rc::Rc;
 
@@ -13,8 +13,8 @@ use net::env::memory::{Random, note, sleep_ns};
 /// Longest pause inside a tunnel, in nanoseconds: long enough for configuration changes to happen meanwhile.
 const PAUSE_NS: u64 = 150_000_000;
 
-/// Number of bytes that pass each way through the tunnel of a request; derived from its number, so that both ends know
-/// them.
+/// Number of bytes that pass each way through the tunnel of a request; derived from its number, so that both
+/// ends know them.
 pub(crate) fn bytes_of(id: u64) -> (u64, u64) {
     let mut random = Random::new(id);
     (random.below(4_000), random.below(20_000))
@@ -82,8 +82,8 @@ pub(crate) struct Got {
     pub(crate) end: Result<(), Broken>,
 }
 
-/// Sends `bytes` with pauses, closes the sending side, and reads to the end. Breaks off after `breaks` bytes, if given,
-/// and then returns `None`.
+/// Sends `bytes` with pauses, closes the sending side, and reads to the end. Breaks off after `breaks` bytes,
+/// if given, and then returns `None`.
 async fn speak(peer: &mut Peer, bytes: &[u8], breaks: Option<u64>, random: &mut Random) -> Option<Got> {
     let end = breaks.map_or(bytes.len(), |breaks| bytes.len().min(breaks as usize));
     let mut sent = 0;

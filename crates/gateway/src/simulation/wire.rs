@@ -1,5 +1,5 @@
-//! HTTP/1 as the peers of a simulation write and read it. It shares no code with the gateway's parser and is naive on
-//! purpose, so that a mistake of the parser is not repeated by its checks.
+//! HTTP/1 as the peers of a simulation write and read it. It shares no code with the gateway's parser and is
+//! naive on purpose, so that a mistake of the parser is not repeated by its checks.
 
 use std::future::poll_fn;
 use std::io;
@@ -182,8 +182,8 @@ impl Peer {
         Ok(())
     }
 
-    /// Writes all of `data` and reads ahead meanwhile. Stops early if the other side has stopped reading or, with
-    /// `until_answered`, has ended its stream. Returns the number of bytes written.
+    /// Writes all of `data` and reads ahead meanwhile. Stops early if the other side has stopped reading or,
+    /// with `until_answered`, has ended its stream. Returns the number of bytes written.
     pub(crate) async fn write_listening(&mut self, data: &[u8], until_answered: bool) -> usize {
         let mut sent = 0;
         poll_fn(|cx| {

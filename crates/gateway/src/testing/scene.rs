@@ -1,5 +1,5 @@
-//! Runs requests through the whole pipeline without a listener: objects are checked and compiled as written, every
-//! phase of their plugins runs in its order, and upstreams are real.
+//! Runs requests through the whole pipeline without a listener: objects are checked and compiled as written,
+//! every phase of their plugins runs in its order, and upstreams are real.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use exchange::plugin::PluginKind;
 use exchange::plugin::services::Services;
 use exchange::testing::{options, read_head, services};
 use model::catalog::PluginCatalog;
-use model::snapshot::{SnapshotChange, FaultPolicy, Snapshot};
+use model::snapshot::{FaultPolicy, Snapshot, SnapshotChange};
 use model::{ObjectKey, ObjectKind, WrittenObject};
 use net::env;
 use serde_json::Value;
@@ -28,7 +28,8 @@ use crate::pipeline;
 /// The services of all scenes: one thread for name lookups.
 static SERVICES: LazyLock<Arc<Services>> = LazyLock::new(|| Arc::new(services()));
 
-/// A configuration, and the address of the client. Changes of the configuration keep the state of its plugins.
+/// A configuration, and the address of the client. Changes of the configuration keep the state of its
+/// plugins.
 pub struct Scene {
     context: Rc<WorkerContext>,
     client: SocketAddr,
@@ -63,8 +64,8 @@ impl Scene {
     /// # Panics
     /// When an object is refused or cannot be compiled.
     pub fn new(kinds: &'static [&'static PluginKind], objects: &[(&str, Value)]) -> Scene {
-        let catalog =
-            PluginCatalog::new(kinds.iter().map(|kind| kind.info()).collect()).expect("kinds with good schemas");
+        let catalog = PluginCatalog::new(kinds.iter().map(|kind| kind.info()).collect())
+            .expect("kinds with good schemas");
         let change = |(path, value): &(&str, Value)| {
             let (collection, id) = path.split_once('/').expect("a collection and an id");
             let kind = ObjectKind::ALL.into_iter().find(|kind| kind.collection() == collection);
@@ -81,8 +82,12 @@ impl Scene {
             applied.snapshot.faulty().map(|faulty| faulty.refusal.to_string()).collect();
         assert!(refused.is_empty(), "{refused:#?}");
         assert!(applied.faults.is_empty(), "{:#?}", applied.faults);
-        let mut compiler =
-            SnapshotCompiler::new(kinds, router::Mode::default(), AttemptTimeouts::default(), SERVICES.clone());
+        let mut compiler = SnapshotCompiler::new(
+            kinds,
+            router::Mode::default(),
+            AttemptTimeouts::default(),
+            SERVICES.clone(),
+        );
         let (runtime, faults) = compiler.apply(&applied);
         assert!(faults.is_empty(), "{faults:#?}");
         let parts = ContextParts {

@@ -28,7 +28,8 @@ fn piece_in_a_full_pipe_stays_in_front_of_later_ones() {
         let (mut to, mut receiver) = end();
         let filler = vec![b'.'; 64 * 1_024];
         let (mut filled, mut quiet_rounds) = (0, 0);
-        // Until the kernel takes no more for the receiver: its window closes some time after the first refusal.
+        // Until the kernel takes no more for the receiver: its window closes some time after the first
+        // refusal.
         while quiet_rounds < QUIET_ROUNDS {
             let before = filled;
             poll_fn(|cx| {

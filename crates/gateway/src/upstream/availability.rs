@@ -1,5 +1,5 @@
-//! A worker's view of which nodes may be selected and with which weight, from the shared states of the nodes; taken again
-//! when a state has changed or a growing weight is due for its next step.
+//! A worker's view of which nodes may be selected and with which weight, from the shared states of the nodes;
+//! taken again when a state has changed or a growing weight is due for its next step.
 
 use net::nodes::NodeSet;
 

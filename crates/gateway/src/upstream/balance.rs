@@ -1,5 +1,5 @@
-//! Balancing methods: one file per method, each a pure state machine over the group of nodes it was built for; randomness
-//! and time are passed in. They know no sockets, health or configuration.
+//! Balancing methods: one file per method, each a pure state machine over the group of nodes it was built
+//! for; randomness and time are passed in. They know no sockets, health or configuration.
 
 pub mod bounded_hash;
 pub mod consistent_hash;
@@ -114,8 +114,8 @@ pub trait Balancer {
     fn choose(&mut self, choice: &BalanceInput<'_>) -> Option<usize>;
     /// Takes note of the requests in flight at a member, for methods with [`Uses::LoadChanges`].
     fn load_changed(&mut self, _member: usize, _active: u32) {}
-    /// A number for each member that is lower the sooner its next turn is; empty for methods without turns. The next
-    /// balancer of the group continues with them, so that a change does not favour the first nodes.
+    /// A number for each member that is lower the sooner its next turn is; empty for methods without turns.
+    /// The next balancer of the group continues with them, so that a change does not favour the first nodes.
     fn turns(&self) -> Vec<f64> {
         Vec::new()
     }
@@ -202,7 +202,8 @@ pub(super) mod testing {
         NodeSet { derived: Some(derive_ring(&nodes)), nodes, note: None, states }
     }
 
-    /// A group of a set with its balancer, and the input of the next choice. The id of an endpoint is its index.
+    /// A group of a set with its balancer, and the input of the next choice. The id of an endpoint is its
+    /// index.
     pub(in crate::upstream) struct Bench {
         pub(in crate::upstream) set: NodeSet,
         pub(in crate::upstream) group: NodeGroup,

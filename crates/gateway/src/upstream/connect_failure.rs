@@ -38,7 +38,8 @@ pub(crate) fn connect_cause(error: &io::Error) -> Cause {
         (io::ErrorKind::AddrNotAvailable | io::ErrorKind::OutOfMemory, _) => Cause::NoResources,
         (_, Some(EMFILE | ENFILE | ENOBUFS)) => Cause::NoResources,
         (io::ErrorKind::TimedOut, _) => Cause::ConnectTimeout,
-        // Not errors of the connection: a source that the process must not use, or of another family than the node.
+        // Not errors of the connection: a source that the process must not use, or of another family than the
+        // node.
         (io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput, None) => Cause::FaultyConfiguration,
         _ => Cause::ConnectFailed,
     }

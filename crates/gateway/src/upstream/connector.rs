@@ -1,5 +1,5 @@
-//! Opening connections to endpoints, and the pools that they go to: a connection of its own for a request of HTTP/1, a
-//! shared one for HTTP/2. It selects no endpoint and counts no attempt.
+//! Opening connections to endpoints, and the pools that they go to: a connection of its own for a request of
+//! HTTP/1, a shared one for HTTP/2. It selects no endpoint and counts no attempt.
 
 mod capacity;
 mod websocket;
@@ -17,7 +17,7 @@ use stdx::pooled::PooledBox;
 
 use super::connect_failure::{connect_cause, late, tls_failure};
 use super::counted::CountedTransport;
-use super::h1::{UpstreamH1Stream, UpstreamConnection};
+use super::h1::{UpstreamConnection, UpstreamH1Stream};
 use super::h2::driver;
 use super::h2::link::H2Link;
 use super::h2::pending::PendingConnect;
@@ -97,8 +97,8 @@ impl UpstreamConnector {
         self.pools.borrow_mut().lend(endpoint.id, server_name, |connection| self.begin(connection))
     }
 
-    /// Opens a connection within `timeout_ms`, or waits for one that another request opens. `in_handshake` tells how far it
-    /// came, to a caller that gives up.
+    /// Opens a connection within `timeout_ms`, or waits for one that another request opens. `in_handshake`
+    /// tells how far it came, to a caller that gives up.
     ///
     /// # Errors
     /// Why it could not be opened, and whether that is this machine's fault.
@@ -163,7 +163,11 @@ impl UpstreamConnector {
     }
 
     /// A connect to the endpoint that is in progress, or one that this begins.
-    fn join_shared(self: &Rc<UpstreamConnector>, wanted: WantedStream<'_>, timeout_ms: u64) -> Rc<PendingConnect> {
+    fn join_shared(
+        self: &Rc<UpstreamConnector>,
+        wanted: WantedStream<'_>,
+        timeout_ms: u64,
+    ) -> Rc<PendingConnect> {
         let endpoint_id = wanted.endpoint.id;
         // Without HTTP/2 a connection serves one request at a time.
         let selects_http1 = self.shared.borrow().selects_http1(endpoint_id);
@@ -172,7 +176,12 @@ impl UpstreamConnector {
             Join::Wait(pending) => pending,
             Join::Open(pending) => {
                 let opening = WantedConnection::from(wanted);
-                env::spawn(UpstreamConnector::open_shared(self.clone(), opening, timeout_ms, pending.clone()));
+                env::spawn(UpstreamConnector::open_shared(
+                    self.clone(),
+                    opening,
+                    timeout_ms,
+                    pending.clone(),
+                ));
                 pending
             }
         }
@@ -251,7 +260,8 @@ impl UpstreamConnector {
     ) -> Result<CountedTransport, ExchangeFailure> {
         let place = self.connection_place(endpoint, queue).await?;
         let opened = self.open_socket(endpoint.address, source).await;
-        let stream = opened.map_err(|error| ExchangeFailure::new(connect_cause(&error), error.to_string()))?;
+        let stream =
+            opened.map_err(|error| ExchangeFailure::new(connect_cause(&error), error.to_string()))?;
         let Some(tls) = tls else { return Ok(CountedTransport::new(Transport::from(stream), place)) };
         begin_handshake();
         let mut counted = CountedHandshake { counts: &self.handshakes, outcome: HandshakeOutcome::GivenUp };
@@ -268,8 +278,8 @@ impl UpstreamConnector {
         Ok(CountedTransport::new(transport, place))
     }
 
-    /// Opens a socket to `address`, from `source` if it is there. Where no descriptor is left, idle connections of clients
-    /// give way, and if there are none, this worker's idle connections to endpoints.
+    /// Opens a socket to `address`, from `source` if it is there. Where no descriptor is left, idle
+    /// connections of clients give way, and if there are none, this worker's idle connections to endpoints.
     async fn open_socket(&self, address: SocketAddr, source: Option<IpAddr>) -> io::Result<env::Stream> {
         for _ in 0..OPENS_AGAIN {
             match connect(address, source).await {
@@ -284,7 +294,8 @@ impl UpstreamConnector {
         connect(address, source).await
     }
 
-    /// Opens a connection to the endpoint that no request shares, for a session of layer 4, from `source` if it is there.
+    /// Opens a connection to the endpoint that no request shares, for a session of layer 4, from `source` if
+    /// it is there.
     ///
     /// # Errors
     /// Why it could not be opened, and whether that is this machine's fault.
@@ -301,7 +312,9 @@ impl UpstreamConnector {
 
     fn begin(&self, connection: UpstreamConnection) -> PooledStream {
         let limits = self.local.options.limits.origin_head;
-        PooledStream::Http1(PooledBox::make(|| UpstreamH1Stream::new(connection, self.local.take_bytes(), limits)))
+        PooledStream::Http1(PooledBox::make(|| {
+            UpstreamH1Stream::new(connection, self.local.take_bytes(), limits)
+        }))
     }
 
     /// Keeps a connection of HTTP/1 for the next request, unless the worker drains.

@@ -1,4 +1,5 @@
-//! A connection to an endpoint that counts among the open ones of all workers, until it is closed, whatever holds it by then.
+//! A connection to an endpoint that counts among the open ones of all workers, until it is closed, whatever
+//! holds it by then.
 
 use std::borrow::{Borrow, BorrowMut};
 use std::ops::{Deref, DerefMut};

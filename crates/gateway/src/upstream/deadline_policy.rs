@@ -1,4 +1,5 @@
-//! A compiled deadline: how long a request may take in all, by the configuration and by what the client says. Pure.
+//! A compiled deadline: how long a request may take in all, by the configuration and by what the client says.
+//! Pure.
 
 use message::Headers;
 
@@ -16,8 +17,8 @@ pub struct DeadlinePolicy {
 }
 
 impl DeadlinePolicy {
-    /// How long the request with these fields may take, in milliseconds: the shorter of both times. None is without
-    /// limit.
+    /// How long the request with these fields may take, in milliseconds: the shorter of both times. None is
+    /// without limit.
     ///
     /// # Errors
     /// The name of the field, if its value is not a whole number or it is there twice.
@@ -31,7 +32,8 @@ impl DeadlinePolicy {
         Ok(Some(total_ms.map_or(asked_ms, |total_ms| total_ms.min(asked_ms))))
     }
 
-    /// The value of the field for so much time, rounded up, because an endpoint must not give up before its client.
+    /// The value of the field for so much time, rounded up, because an endpoint must not give up before its
+    /// client.
     pub fn value_of(&self, left_ns: u64) -> u64 {
         left_ns.div_ceil(self.unit_ms * 1_000_000).max(1)
     }

@@ -1,6 +1,6 @@
-//! The upstream side of an HTTP/1 exchange: one connection to an endpoint and the stream that a pool checks out of it.
-//! It writes the request's head, reads the response's, and decides whether the connection may serve again. `forward`
-//! decides which fields a request carries; nothing here retries or times anything.
+//! The upstream side of an HTTP/1 exchange: one connection to an endpoint and the stream that a pool checks
+//! out of it. It writes the request's head, reads the response's, and decides whether the connection may
+//! serve again. `forward` decides which fields a request carries; nothing here retries or times anything.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::counted::CountedTransport;
 use crate::body::{AttemptProgress, BodyEvent, BodyLength, Capacity, PollCapacity, UpstreamStream};
 use crate::h1::encode;
 use crate::h1::peek_reader::PeekReader;
-use crate::h1::reader::{BodyReader, BodyReadStep};
+use crate::h1::reader::{BodyReadStep, BodyReader};
 use crate::h1::writer::{Framing, H1Writer};
 use crate::tunnel::Duplex;
 use exchange::Exchange;
@@ -84,7 +84,11 @@ pub(crate) struct UpstreamH1Stream {
 
 impl UpstreamH1Stream {
     /// Begins an exchange on `connection`, writing through `buffer`.
-    pub(crate) fn new(connection: UpstreamConnection, buffer: Vec<u8>, limits: HeadLimits) -> UpstreamH1Stream {
+    pub(crate) fn new(
+        connection: UpstreamConnection,
+        buffer: Vec<u8>,
+        limits: HeadLimits,
+    ) -> UpstreamH1Stream {
         UpstreamH1Stream {
             connection,
             input: PeekReader::new(Buffer::none()),
@@ -104,7 +108,8 @@ impl UpstreamH1Stream {
         let is_whole = self.input.buffer.is_empty();
         let is_settled = self.commit().is_ok();
         let UpstreamH1Stream { mut connection, writer, reader, may_serve_again, .. } = self;
-        // Bytes behind the response would be read as the next response on this connection, so the connection is closed.
+        // Bytes behind the response would be read as the next response on this connection, so the connection
+        // is closed.
         let clean = complete
             && reader.is_done()
             && !reader.is_ambiguous()

@@ -1,6 +1,7 @@
-//! HTTP/2 upstream: `link` is a connection as its streams, its task and the pool share it, `config` its limits, `driver` the
-//! task, `keep_alive` the PINGs of it, `stream` one exchange, `encode` its request head, `tunnel_end` a stream that has become a
-//! tunnel, `pool` the connections of a worker, and `pending` one that is being opened.
+//! HTTP/2 upstream: `link` is a connection as its streams, its task and the pool share it, `config` its
+//! limits, `driver` the task, `keep_alive` the PINGs of it, `stream` one exchange, `encode` its request head,
+//! `tunnel_end` a stream that has become a tunnel, `pool` the connections of a worker, and `pending` one that
+//! is being opened.
 
 mod config;
 pub(crate) mod driver;

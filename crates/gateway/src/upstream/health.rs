@@ -1,6 +1,7 @@
-//! The health checks of one upstream (contract 2.3): which results count for its nodes, and what happens when a node goes
-//! down or comes up. Active checks run once per process on a thread of their own (`monitor`); passive ones are the
-//! workers' own observations. Both count in [`net::node_health::NodeHealth`], which workers read through the node's state.
+//! The health checks of one upstream (contract 2.3): which results count for its nodes, and what happens when
+//! a node goes down or comes up. Active checks run once per process on a thread of their own (`monitor`);
+//! passive ones are the workers' own observations. Both count in [`net::node_health::NodeHealth`], which
+//! workers read through the node's state.
 
 mod checks;
 pub(crate) mod counts;
@@ -24,14 +25,14 @@ use model::resource::HealthChecks;
 use net::env;
 use net::node_health::{CheckResult, HealthTurn};
 use net::node_state::{NodeState, NodeStates, Transition};
-use net::nodes::{ResolvedNode, NodeSet};
+use net::nodes::{NodeSet, ResolvedNode};
 use parking_lot::Mutex;
 use stdx::published::Published;
 
-use counts::{HealthCounts, CheckSource};
+use counts::{CheckSource, HealthCounts};
 pub(crate) use probe::{HealthProbe, ProbeHost, ProbeKind};
 pub(crate) use request::HttpRequest;
-use rules::{Observation, HealthRules};
+use rules::{HealthRules, Observation};
 
 /// The compiled health checks of one upstream.
 pub(crate) struct CompiledHealthChecks {
@@ -44,7 +45,8 @@ pub(crate) struct CompiledHealthChecks {
     /// As they are written: another text begins anew.
     written: Box<HealthChecks>,
     counts: Arc<HealthCounts>,
-    /// Other checks, or none, have taken the place of these; a worker may hold an earlier generation for long.
+    /// Other checks, or none, have taken the place of these; a worker may hold an earlier generation for
+    /// long.
     is_over: AtomicBool,
     /// Locked while a verdict is marked, so that none comes behind the end.
     marking: Mutex<()>,
@@ -81,7 +83,10 @@ impl CompiledHealthChecks {
                 concurrency: active.concurrency,
                 probe,
             },
-            passive: written.passive.as_ref().map(|passive| HealthRules::new(&passive.healthy, &passive.unhealthy)),
+            passive: written
+                .passive
+                .as_ref()
+                .map(|passive| HealthRules::new(&passive.healthy, &passive.unhealthy)),
             written: Box::new(written.clone()),
             counts,
             is_over: AtomicBool::new(false),
@@ -122,7 +127,8 @@ impl CompiledHealthChecks {
         self.written.active.host.as_deref()
     }
 
-    /// Counts an observation of a node, unless the checks are over. Costs two relaxed loads for a good one of a healthy node.
+    /// Counts an observation of a node, unless the checks are over. Costs two relaxed loads for a good one of
+    /// a healthy node.
     #[inline]
     fn note(
         &self,
@@ -144,7 +150,14 @@ impl CompiledHealthChecks {
 
     /// A node went down or came up.
     #[cold]
-    fn turn(&self, node: &ResolvedNode, source: CheckSource, result: CheckResult, turn: HealthTurn, detail: &str) {
+    fn turn(
+        &self,
+        node: &ResolvedNode,
+        source: CheckSource,
+        result: CheckResult,
+        turn: HealthTurn,
+        detail: &str,
+    ) {
         let count = turn.after.count(result);
         let what = match (result, count) {
             (CheckResult::Success, 1) => "success",
@@ -159,8 +172,8 @@ impl CompiledHealthChecks {
         let cause = format!("{} checks: {count} {what}, the last: {detail}", source.as_str());
         let marking = self.marking.lock();
         if self.is_over.load(Ordering::Relaxed) {
-            // The checks ended while the result was counted. Only that result is taken back, because those that took their
-            // place may have found the node down since.
+            // The checks ended while the result was counted. Only that result is taken back, because those
+            // that took their place may have found the node down since.
             let cause = "the checks were changed";
             if node.state.health().undo(turn) {
                 node.state.follow_health(Transition { at_ms: now_ms(), cause: cause.into() });
@@ -184,8 +197,8 @@ impl CompiledHealthChecks {
     }
 }
 
-/// Forgets every verdict on the nodes of an upstream, because their checks were changed or removed. Nodes that left the set
-/// are among them: such a node could come back when no check is left that brings it up.
+/// Forgets every verdict on the nodes of an upstream, because their checks were changed or removed. Nodes
+/// that left the set are among them: such a node could come back when no check is left that brings it up.
 pub(crate) fn forget_verdicts(states: &NodeStates) {
     states.held().iter().for_each(|state| forget_verdict(state, "the checks were changed"));
 }
@@ -259,7 +272,9 @@ mod tests {
         forget_verdicts(&cell.load().states);
         assert!(fail(&now, &node));
         let verdict = node.state.health().snapshot();
-        before.note(&node, CheckSource::Passive, &before.active.rules, Observation::Success, || "a test".into());
+        before.note(&node, CheckSource::Passive, &before.active.rules, Observation::Success, || {
+            "a test".into()
+        });
         assert!(node.state.is(Unusable::Unhealthy));
         assert_eq!(node.state.health().snapshot(), verdict);
     }

@@ -1,16 +1,19 @@
-//! The measurements of one worker at the nodes of an upstream: requests in flight and response times. Kept by node, apart
-//! from the groups that balancers choose from, so that they survive every change that leaves the node in place.
+//! The measurements of one worker at the nodes of an upstream: requests in flight and response times. Kept by
+//! node, apart from the groups that balancers choose from, so that they survive every change that leaves the
+//! node in place.
 
 use std::collections::HashMap;
 
 use net::nodes::NodeSet;
 
-/// Time after which an average has lost all but 1/e of its weight; the usual choice, long compared with a request and
-/// short compared with a deployment.
+/// Time after which an average has lost all but 1/e of its weight; the usual choice, long compared with a
+/// request and short compared with a deployment.
 const DECAY_MS: f64 = 10_000.0;
-/// The latency that a failed attempt counts as, because otherwise a node that refuses quickly would look fast.
+/// The latency that a failed attempt counts as, because otherwise a node that refuses quickly would look
+/// fast.
 const FAILURE_PENALTY_US: f64 = 5_000_000.0;
-/// The least weight of a response in the average over all nodes, so that it follows when there are many in a moment.
+/// The least weight of a response in the average over all nodes, so that it follows when there are many in a
+/// moment.
 const TYPICAL_SHARE_MIN: f64 = 1.0 / 32.0;
 
 /// The measurements at one node.
@@ -43,12 +46,13 @@ impl Loads {
         Loads { nodes: vec![NodeMeasurement::default(); nodes], typical: Average::default() }
     }
 
-    /// The measurements for the set `new` at the nodes that it shares with `old`; and for each node of `new` its index in
-    /// `old`. Of several nodes with one endpoint the first has the measurements of all, because the end of an attempt is
-    /// counted there.
+    /// The measurements for the set `new` at the nodes that it shares with `old`; and for each node of `new`
+    /// its index in `old`. Of several nodes with one endpoint the first has the measurements of all, because
+    /// the end of an attempt is counted there.
     pub(crate) fn carried_over(&self, old: &NodeSet, new: &NodeSet) -> (Loads, Vec<Option<u32>>) {
         let (before, now) = (first_indices(old), first_indices(new));
-        let mut loads = Loads { nodes: vec![NodeMeasurement::default(); new.nodes.len()], typical: self.typical };
+        let mut loads =
+            Loads { nodes: vec![NodeMeasurement::default(); new.nodes.len()], typical: self.typical };
         for (node, load) in old.nodes.iter().zip(&self.nodes) {
             if let Some(index) = now.get(&node.endpoint.id) {
                 let carried = &mut loads.nodes[*index as usize];
@@ -65,8 +69,8 @@ impl Loads {
         self.nodes[node].active
     }
 
-    /// The expected response time of `node` in microseconds: its average, which approaches that of all nodes while it
-    /// has no responses.
+    /// The expected response time of `node` in microseconds: its average, which approaches that of all nodes
+    /// while it has no responses.
     #[inline]
     pub fn latency_us(&self, node: usize, now_ms: u64) -> f64 {
         match self.nodes[node].latency {
@@ -112,7 +116,8 @@ impl Loads {
         self.nodes[node].latency = Some(Average { us, at_ms: now_ms });
     }
 
-    /// The average response time of `node` in microseconds, as of its last response; none before the first one.
+    /// The average response time of `node` in microseconds, as of its last response; none before the first
+    /// one.
     pub(crate) fn average_us(&self, node: usize) -> Option<f64> {
         self.nodes[node].latency.map(|average| average.us)
     }

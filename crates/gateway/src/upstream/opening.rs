@@ -1,4 +1,5 @@
-//! The stream that an attempt needs, and the connection that is opened for it where there is none. It opens nothing.
+//! The stream that an attempt needs, and the connection that is opened for it where there is none. It opens
+//! nothing.
 
 use std::sync::Arc;
 
@@ -11,7 +12,8 @@ pub(crate) struct WantedStream<'a> {
     pub(crate) endpoint: &'a Arc<Endpoint>,
     /// The server name for TLS; none without TLS.
     pub(crate) server_name: Option<&'a str>,
-    /// The request asks to switch protocols, for which it needs a connection of its own, or an extended CONNECT.
+    /// The request asks to switch protocols, for which it needs a connection of its own, or an extended
+    /// CONNECT.
     pub(crate) is_upgrade: bool,
     /// The upstream speaks HTTP/2 alone, as gRPC does: an upgrade gets no connection of HTTP/1.
     pub(crate) needs_http2: bool,

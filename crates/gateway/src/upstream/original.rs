@@ -1,5 +1,5 @@
-//! The destinations that an upstream of the type `original_dst` allows. Clients choose them, so that nothing is kept of one
-//! behind its session: no health, no average, no pool. It knows no listener.
+//! The destinations that an upstream of the type `original_dst` allows. Clients choose them, so that nothing
+//! is kept of one behind its session: no health, no average, no pool. It knows no listener.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

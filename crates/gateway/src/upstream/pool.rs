@@ -1,6 +1,6 @@
-//! A worker's connections by endpoint, and the streams that are checked out of them. The youngest idle connection is
-//! checked out first: the endpoint is least likely to have closed it, and the others can age out. It opens no
-//! connection.
+//! A worker's connections by endpoint, and the streams that are checked out of them. The youngest idle
+//! connection is checked out first: the endpoint is least likely to have closed it, and the others can age
+//! out. It opens no connection.
 
 use stdx::hash::FastMap;
 
@@ -29,8 +29,8 @@ struct EndpointPool {
 pub(crate) type StreamScript = Box<dyn FnMut() -> Box<dyn crate::body::UpstreamStream>>;
 
 impl Pools {
-    /// A stream to the endpoint, if an idle connection exists; over TLS, one that was opened for `server_name`. `begin` makes
-    /// the stream from it.
+    /// A stream to the endpoint, if an idle connection exists; over TLS, one that was opened for
+    /// `server_name`. `begin` makes the stream from it.
     #[inline]
     pub(crate) fn lend(
         &mut self,
@@ -75,8 +75,9 @@ impl Pools {
         self.idle.get(&endpoint_id).is_some_and(|pool| !pool.connections.is_empty())
     }
 
-    /// Checks a connection in. If the endpoint's pool is full, the connection is closed; over TLS the oldest one is closed
-    /// instead, because clients choose server names, and connections for names that never come again must not fill the pool.
+    /// Checks a connection in. If the endpoint's pool is full, the connection is closed; over TLS the oldest
+    /// one is closed instead, because clients choose server names, and connections for names that never come
+    /// again must not fill the pool.
     #[inline]
     pub(crate) fn give(&mut self, mut connection: UpstreamConnection, now_ms: u64) {
         if connection.endpoint.takes_idle_away() {
@@ -97,9 +98,9 @@ impl Pools {
         }
     }
 
-    /// Closes connections that have been idle for too long or were closed by the endpoint, and drops unused pools. A
-    /// pool that is empty only because its connections are checked out keeps its memory, so that the next checkin need
-    /// not allocate.
+    /// Closes connections that have been idle for too long or were closed by the endpoint, and drops unused
+    /// pools. A pool that is empty only because its connections are checked out keeps its memory, so that the
+    /// next checkin need not allocate.
     pub(crate) fn sweep(&mut self, now_ms: u64) {
         self.idle.retain(|_, pool| {
             pool.connections.retain_mut(|connection| {
@@ -138,8 +139,8 @@ impl Pools {
     }
 }
 
-/// How long the memory of an empty pool is kept, in milliseconds: longer than almost any request has a connection
-/// checked out, short enough that removed nodes hold nothing for long. It is a few hundred bytes.
+/// How long the memory of an empty pool is kept, in milliseconds: longer than almost any request has a
+/// connection checked out, short enough that removed nodes hold nothing for long. It is a few hundred bytes.
 const ROOM_KEPT_MS: u64 = 60_000;
 
 // With a real socket, which a simulation does not have.
@@ -154,7 +155,7 @@ mod tests {
     fn pool_in_use_keeps_capacity_over_sweeps() {
         let node = env::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
         let address = node.local_addr().unwrap();
-        let endpoint = Endpoints::default().intern(EndpointKey::cleartext(address, KeepAlive::default()));
+        let endpoint = EndpointTable::default().intern(EndpointKey::cleartext(address, KeepAlive::default()));
         let play = async {
             let stream: Transport = env::connect(address).await.unwrap().into();
             let mut pools = Pools::default();
@@ -184,7 +185,7 @@ mod tests {
         let node = env::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
         let address = node.local_addr().unwrap();
         let keep_alive = KeepAlive { size: 2, ..KeepAlive::default() };
-        let endpoint = Endpoints::default().intern(EndpointKey::cleartext(address, keep_alive));
+        let endpoint = EndpointTable::default().intern(EndpointKey::cleartext(address, keep_alive));
         let play = async {
             let mut pools = Pools::default();
             for name in ["a", "b", "c"] {

@@ -1,6 +1,6 @@
-//! The protection of an upstream: its compiled rules, and the state of it that all workers share. State is apart from the
-//! configuration: that of the upstream passes from one form to the next, that of a node is held by its
-//! [`NodeState`]. An upstream without rules has none of it.
+//! The protection of an upstream: its compiled rules, and the state of it that all workers share. State is
+//! apart from the configuration: that of the upstream passes from one form to the next, that of a node is
+//! held by its [`NodeState`]. An upstream without rules has none of it.
 
 pub(crate) mod admission;
 pub(crate) mod ejection;
@@ -86,8 +86,9 @@ pub(crate) struct SharedProtection {
     pub(crate) next_look_ms: AtomicU64,
     /// When latencies are compared next.
     pub(crate) next_comparison_ms: AtomicU64,
-    /// Whether the newest form of the upstream ejects nodes; requests in flight may have the rules of an earlier one. Locked
-    /// while a node is ejected, so that two workers do not eject more than the share that is allowed.
+    /// Whether the newest form of the upstream ejects nodes; requests in flight may have the rules of an
+    /// earlier one. Locked while a node is ejected, so that two workers do not eject more than the share that
+    /// is allowed.
     pub(crate) ejects: Mutex<bool>,
 }
 
@@ -95,7 +96,8 @@ pub(crate) struct SharedProtection {
 #[derive(Debug, Default)]
 pub(crate) struct ProtectionCounts {
     pub(crate) ejections: AtomicU64,
-    /// Ejections that did not take place, because too many nodes were ejected already; of each node at most ten a second.
+    /// Ejections that did not take place, because too many nodes were ejected already; of each node at most
+    /// ten a second.
     pub(crate) ejections_prevented: AtomicU64,
     pub(crate) refused_by_breaker: AtomicU64,
     pub(crate) refused_by_requests: AtomicU64,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::report::{
-    HealthCounter, NodeReport, NodeStatus, NodeTransition, UnusableNodes, UpstreamHealth, UpstreamReport,
-    NodeVerdict,
+    HealthCounter, NodeReport, NodeStatus, NodeTransition, NodeVerdict, UnusableNodes, UpstreamHealth,
+    UpstreamReport,
 };
 use net::node_health::{CheckResult, HealthSnapshot, HealthState};
 use net::node_state::Unusable;
@@ -120,8 +120,9 @@ pub fn write_status<'u>(upstreams: impl Iterator<Item = &'u Arc<Upstream>>, text
     }
 }
 
-/// Whether the node of each address is up. Two nodes have one address where they are written by two names or where the checks
-/// have a port of their own; the address is up only if both are, because a scrape with a series twice is refused.
+/// Whether the node of each address is up. Two nodes have one address where they are written by two names or
+/// where the checks have a port of their own; the address is up only if both are, because a scrape with a
+/// series twice is refused.
 fn up_by_address(nodes: &[NodeStatus]) -> BTreeMap<(&str, u16), bool> {
     let mut up = BTreeMap::new();
     for node in nodes {

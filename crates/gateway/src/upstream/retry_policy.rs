@@ -1,5 +1,5 @@
-//! A compiled retry policy: which failures and responses of an attempt are retried, for which requests, and after which
-//! wait. Pure, except for the counters of its budget.
+//! A compiled retry policy: which failures and responses of an attempt are retried, for which requests, and
+//! after which wait. Pure, except for the counters of its budget.
 
 use std::sync::Arc;
 
@@ -45,13 +45,14 @@ pub struct RetryPolicy {
 pub struct HedgePolicy {
     /// Milliseconds without a response head before which no attempt is slow.
     pub least_ms: u64,
-    /// The recent times to the response head, over all workers, of which the percentile counts as well; none: only
-    /// `least_ms` counts, and nothing is measured.
+    /// The recent times to the response head, over all workers, of which the percentile counts as well; none:
+    /// only `least_ms` counts, and nothing is measured.
     pub latency: Option<Arc<LatencyPercentile>>,
 }
 
 impl HedgePolicy {
-    /// Milliseconds without a response head after which an attempt is slow; none while too few responses were measured.
+    /// Milliseconds without a response head after which an attempt is slow; none while too few responses were
+    /// measured.
     pub fn after_ms(&self, now_ms: u64) -> Option<u64> {
         match &self.latency {
             Some(latency) => latency.threshold_ms(now_ms).map(|threshold_ms| threshold_ms.max(self.least_ms)),
@@ -72,8 +73,8 @@ pub struct RetryBackoff {
 }
 
 impl RetryBackoff {
-    /// Milliseconds to wait before retry number `retry` (from 1): `random` in all of the range from zero to the bound of
-    /// that retry, because requests that failed together must not come back together.
+    /// Milliseconds to wait before retry number `retry` (from 1): `random` in all of the range from zero to
+    /// the bound of that retry, because requests that failed together must not come back together.
     pub fn wait_ms(&self, retry: u32, random: u64) -> u64 {
         let exponent = i32::try_from(retry.saturating_sub(1)).unwrap_or(i32::MAX);
         // `as` saturates.
@@ -123,7 +124,8 @@ impl RetryPolicy {
         is_wanted.then_some(RetryReason::ResponseHeader)
     }
 
-    /// Milliseconds to wait before retry number `retry` (from 1); none if the response asks for more than may be waited.
+    /// Milliseconds to wait before retry number `retry` (from 1); none if the response asks for more than may
+    /// be waited.
     pub fn wait_ms(&self, retry: u32, random: u64, response: Option<&Headers>) -> Option<u64> {
         let Some(backoff) = &self.backoff else { return Some(0) };
         let wait_ms = backoff.wait_ms(retry, random);

@@ -1,5 +1,5 @@
-//! The server name of TLS to an upstream: the Host that the node sees, without its port. It is sent as SNI, and the node's
-//! certificate is checked against it. Opens nothing.
+//! The server name of TLS to an upstream: the Host that the node sees, without its port. It is sent as SNI,
+//! and the node's certificate is checked against it. Opens nothing.
 
 use std::borrow::Cow;
 
@@ -8,8 +8,8 @@ use exchange::Exchange;
 use super::authority::without_port;
 use super::{PassHost, Upstream};
 
-/// The server name of an attempt at the node that is written as `node_host`. It may be no name at all, since with
-/// `pass_host: pass` it is the client's Host.
+/// The server name of an attempt at the node that is written as `node_host`. It may be no name at all, since
+/// with `pass_host: pass` it is the client's Host.
 pub(crate) fn of<'e>(exchange: &'e Exchange, upstream: &'e Upstream, node_host: &'e str) -> Cow<'e, str> {
     let target = &exchange.target;
     if target.host_is_rewritten

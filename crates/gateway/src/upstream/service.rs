@@ -1,5 +1,5 @@
-//! The upstreams of one worker: selects an endpoint, checks streams out and in, records attempts. State is kept by slot
-//! and by identity, so that a change of another object does not affect it.
+//! The upstreams of one worker: selects an endpoint, checks streams out and in, records attempts. State is
+//! kept by slot and by identity, so that a change of another object does not affect it.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -137,7 +137,8 @@ impl Upstreams {
         hold.note(upstream, result, self.local.now_ms());
     }
 
-    /// The tag of the selected node for the session's cookie; none without stickiness, or if the node is gone.
+    /// The tag of the selected node for the session's cookie; none without stickiness, or if the node is
+    /// gone.
     pub(crate) fn tag_of(&self, upstream: &Upstream, selected: SelectedNode) -> Option<u64> {
         self.states.borrow_mut().of(upstream, &self.local).tag_of(selected)
     }
@@ -206,8 +207,8 @@ impl Upstreams {
         self.states.borrow_mut().of(upstream, &self.local).is_current(selected)
     }
 
-    /// A stream to the node just chosen, or where to open one; and the node's name, where it is passed on. An attempt that
-    /// `is_repeated` gets a stream on another connection than those that failed.
+    /// A stream to the node just chosen, or where to open one; and the node's name, where it is passed on. An
+    /// attempt that `is_repeated` gets a stream on another connection than those that failed.
     #[inline]
     pub(crate) fn checkout(
         &self,
@@ -225,8 +226,15 @@ impl Upstreams {
         let server_name = server_name.as_deref();
         let needs_http2 = upstream.needs_http2;
         let queue = upstream.protection.as_deref().and_then(Protection::queue_for_connections);
-        let wanted =
-            WantedStream { endpoint, server_name, is_upgrade, needs_http2, is_repeated, has_waited: false, queue };
+        let wanted = WantedStream {
+            endpoint,
+            server_name,
+            is_upgrade,
+            needs_http2,
+            is_repeated,
+            has_waited: false,
+            queue,
+        };
         let checkout = match self.connector.lend(wanted) {
             Some(stream) => Checkout::Stream(stream),
             None => Checkout::None(wanted.into()),
@@ -300,8 +308,8 @@ impl Upstreams {
         }
     }
 
-    /// Closes connections because a system call found no descriptor, and waits until they have ended. False if there
-    /// was nothing to close.
+    /// Closes connections because a system call found no descriptor, and waits until they have ended. False
+    /// if there was nothing to close.
     #[cold]
     pub(crate) async fn free_descriptors(&self) -> bool {
         self.connector.free_descriptors().await

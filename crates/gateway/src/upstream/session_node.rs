@@ -1,5 +1,6 @@
-//! Nodes for sessions of layer 4: chosen by the same balancers, policies and health states as those of requests, with the same
-//! places where the upstream is protected, and a connection for each. Sessions do not wait in queues. It passes on no byte.
+//! Nodes for sessions of layer 4: chosen by the same balancers, policies and health states as those of
+//! requests, with the same places where the upstream is protected, and a connection for each. Sessions do not
+//! wait in queues. It passes on no byte.
 
 use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +18,8 @@ use exchange::exchange::Attempt;
 use exchange::failure::{Cause, ExchangeFailure};
 use net::endpoint::Endpoint;
 
-/// Two workers may choose the last place of a node at once; then the one without it chooses again, at most so often.
+/// Two workers may choose the last place of a node at once; then the one without it chooses again, at most so
+/// often.
 const CHOICES_MAX: usize = 3;
 
 /// A node that was chosen for a session, with its place.
@@ -52,8 +54,8 @@ impl SessionNode {
 }
 
 impl Upstreams {
-    /// Chooses a node for a session that is not among `tried`. `place` is the session's place at the upstream, which is taken
-    /// if it has none.
+    /// Chooses a node for a session that is not among `tried`. `place` is the session's place at the
+    /// upstream, which is taken if it has none.
     ///
     /// # Errors
     /// There is no node, or no place at one.
@@ -87,13 +89,15 @@ impl Upstreams {
         place: &mut Option<UpstreamPlace>,
     ) -> Result<(SelectedNode, NodeHold), ExchangeFailure> {
         let now_ms = self.now_ms();
-        let broken = || ExchangeFailure::new(Cause::CircuitOpen, "the circuit breaker of the upstream is open");
+        let broken =
+            || ExchangeFailure::new(Cause::CircuitOpen, "the circuit breaker of the upstream is open");
         if protection.breaker.is_some() && protection.shared.breaker.refuses(now_ms) {
             return Err(broken());
         }
         if place.is_none() {
-            let full =
-                || ExchangeFailure::new(Cause::UpstreamRequests, "the upstream has as many sessions as it may");
+            let full = || {
+                ExchangeFailure::new(Cause::UpstreamRequests, "the upstream has as many sessions as it may")
+            };
             *place = Some(UpstreamPlace::new(protection).ok_or_else(full)?);
         }
         let mut full = None;
@@ -109,7 +113,10 @@ impl Upstreams {
             return Ok((selected, hold));
         }
         if let Some(cause) = full {
-            return Err(ExchangeFailure::new(cause, "every node has as many sessions or connections as it may"));
+            return Err(ExchangeFailure::new(
+                cause,
+                "every node has as many sessions or connections as it may",
+            ));
         }
         let selected = self.select(upstream, wanted, tried)?;
         let gone = || ExchangeFailure::new(Cause::NoNode, "the node is gone");
@@ -130,7 +137,8 @@ impl Upstreams {
         self.connector().open_for_session(&node.endpoint, source, server_name, in_handshake).await
     }
 
-    /// Counts whether the node could be connected: for ejection, the breaker and passive health checks. Its place is held on.
+    /// Counts whether the node could be connected: for ejection, the breaker and passive health checks. Its
+    /// place is held on.
     pub(crate) fn note_connect(&self, upstream: &Upstream, node: &mut SessionNode, attempt: &Attempt) {
         if let Some(hold) = &mut node.hold {
             let result = AttemptResult {

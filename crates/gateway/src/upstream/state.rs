@@ -1,11 +1,11 @@
-//! The state of a worker's upstreams between requests: what was measured at their nodes, and the groups from which they are
-//! chosen. Kept by slot, rebuilt when the node set changes, separate from the configuration.
+//! The state of a worker's upstreams between requests: what was measured at their nodes, and the groups from
+//! which they are chosen. Kept by slot, rebuilt when the node set changes, separate from the configuration.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
 use net::env;
-use net::nodes::{ResolvedNode, NodeSet};
+use net::nodes::{NodeSet, ResolvedNode};
 use smallvec::SmallVec;
 use stdx::published::{Published, Reader};
 
@@ -23,8 +23,8 @@ use super::wanted::WantedNode;
 use exchange::observe::node_loads::{Measured, NODES_MAX, NodesCell};
 use exchange::overload::limiter::Limiter;
 
-/// Full nodes that a choice passes over by the balancing method; then any node with a place is taken, so that a set of many
-/// full nodes does not make a choice expensive.
+/// Full nodes that a choice passes over by the balancing method; then any node with a place is taken, so that
+/// a set of many full nodes does not make a choice expensive.
 const FULL_NODES_MAX: usize = 16;
 
 /// A selected node.
@@ -114,7 +114,8 @@ impl UpstreamState {
         self.nodes.get()
     }
 
-    /// Makes the groups for the current nodes; `indices` are the earlier ones of the nodes, empty if they are the same.
+    /// Makes the groups for the current nodes; `indices` are the earlier ones of the nodes, empty if they are
+    /// the same.
     #[cold]
     fn rebuild(&mut self, upstream: &Upstream, stagger: usize, now_ms: u64, indices: &[Option<u32>]) {
         let set: &NodeSet = self.nodes.get();
@@ -170,7 +171,8 @@ impl UpstreamState {
         Some(self.take(index))
     }
 
-    /// Any node of the highest priority at which `admission` gets a place, for a choice that found only full ones so far.
+    /// Any node of the highest priority at which `admission` gets a place, for a choice that found only full
+    /// ones so far.
     #[cold]
     fn spare(
         &self,
@@ -218,9 +220,15 @@ impl UpstreamState {
         SelectedNode { index, generation: self.nodes.generation(), endpoint_id }
     }
 
-    /// The node of a session, if it may be selected. Its weight does not count, so that a node with weight 0 keeps its
-    /// sessions while it is drained, also as the last of its subset.
-    fn node_of_session(&self, tag: u64, scope: Option<SubsetScope>, subset: u64, tried: &[u64]) -> Option<usize> {
+    /// The node of a session, if it may be selected. Its weight does not count, so that a node with weight 0
+    /// keeps its sessions while it is drained, also as the last of its subset.
+    fn node_of_session(
+        &self,
+        tag: u64,
+        scope: Option<SubsetScope>,
+        subset: u64,
+        tried: &[u64],
+    ) -> Option<usize> {
         let node = self.tags.as_ref()?.node(tag)?;
         let is_in =
             scope.is_some_and(|scope| self.plans.is_in(scope, node)) || self.plans.is_named(subset, node);
@@ -230,7 +238,8 @@ impl UpstreamState {
         (is_in && is_usable && !is_tried).then_some(node)
     }
 
-    /// Whether the node of the session may still be selected, so that only a limit of the moment kept a request of it away.
+    /// Whether the node of the session may still be selected, so that only a limit of the moment kept a
+    /// request of it away.
     pub(crate) fn keeps_session(&self, upstream: &Upstream, wanted: &WantedNode, tried: &[u64]) -> bool {
         let scope = self.plans.scope(upstream, wanted.subset);
         wanted
@@ -261,7 +270,13 @@ impl UpstreamState {
 
     /// Records that the attempt at `selected` has ended.
     #[inline]
-    pub(crate) fn finished(&mut self, selected: SelectedNode, latency_us: u64, now_ms: u64, has_failed: bool) {
+    pub(crate) fn finished(
+        &mut self,
+        selected: SelectedNode,
+        latency_us: u64,
+        now_ms: u64,
+        has_failed: bool,
+    ) {
         if let Some(index) = self.released(selected)
             && matches!(self.uses, Uses::Latencies)
         {
@@ -269,8 +284,8 @@ impl UpstreamState {
         }
     }
 
-    /// Records that the attempt at `selected` has ended without reaching the node, which measures nothing; returns the node's
-    /// index, if it is not gone.
+    /// Records that the attempt at `selected` has ended without reaching the node, which measures nothing;
+    /// returns the node's index, if it is not gone.
     #[inline]
     pub(crate) fn released(&mut self, selected: SelectedNode) -> Option<usize> {
         let index = self.index_of(selected)?;

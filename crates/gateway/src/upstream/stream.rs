@@ -1,5 +1,5 @@
-//! A stream that a pool checks out: one exchange's stream to an endpoint, in any protocol. The pipeline forwards over
-//! this and knows no connection; the pool knows how many streams a connection carries.
+//! A stream that a pool checks out: one exchange's stream to an endpoint, in any protocol. The pipeline
+//! forwards over this and knows no connection; the pool knows how many streams a connection carries.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -15,8 +15,8 @@ use crate::body::{AttemptProgress, BodyEvent, BodyLength, Capacity, PollCapacity
 use exchange::Exchange;
 use exchange::failure::ExchangeFailure;
 
-/// A stream that was checked out. One variant per protocol of endpoints, so that calls need no virtual table; in pooled
-/// memory, because it is moved several times between the pool and the attempt.
+/// A stream that was checked out. One variant per protocol of endpoints, so that calls need no virtual table;
+/// in pooled memory, because it is moved several times between the pool and the attempt.
 pub(crate) enum PooledStream {
     /// HTTP/1: a whole connection, since it carries one exchange at a time.
     Http1(PooledBox<UpstreamH1Stream>),
@@ -60,15 +60,17 @@ impl PooledStream {
         }
     }
 
-    /// The end of a tunnel that the response has opened, and a write buffer for reuse; `None` for a stream that cannot become
-    /// one.
+    /// The end of a tunnel that the response has opened, and a write buffer for reuse; `None` for a stream
+    /// that cannot become one.
     pub(crate) fn into_tunnel(self) -> Option<(UpstreamEnd, Vec<u8>)> {
         match self {
             PooledStream::Http1(stream) => {
                 let (duplex, bytes) = stream.into_inner().into_duplex();
                 Some((UpstreamEnd::Socket(duplex.into_end()), bytes))
             }
-            PooledStream::Http2(stream) => Some((UpstreamEnd::Stream(UpstreamStreamEnd::new(stream)), Vec::new())),
+            PooledStream::Http2(stream) => {
+                Some((UpstreamEnd::Stream(UpstreamStreamEnd::new(stream)), Vec::new()))
+            }
             #[cfg(test)]
             PooledStream::Scripted(_) => None,
         }

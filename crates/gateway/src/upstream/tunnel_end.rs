@@ -1,5 +1,5 @@
-//! The endpoint's end of a tunnel: a connection of HTTP/1 that has left its protocol, or one stream of HTTP/2. It passes no
-//! bytes by itself.
+//! The endpoint's end of a tunnel: a connection of HTTP/1 that has left its protocol, or one stream of
+//! HTTP/2. It passes no bytes by itself.
 
 use std::io;
 use std::task::{Context, Poll};

@@ -1,4 +1,5 @@
-//! The wishes of a request about its node: the key of a consistent hash, the subset, and the node of its session.
+//! The wishes of a request about its node: the key of a consistent hash, the subset, and the node of its
+//! session.
 
 use std::num::NonZeroU64;
 

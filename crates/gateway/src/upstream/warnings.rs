@@ -1,5 +1,5 @@
-//! Warnings in the error log about attempts that failed at an endpoint: at most one line per endpoint and interval,
-//! shared by the workers. Successful attempts cost nothing here.
+//! Warnings in the error log about attempts that failed at an endpoint: at most one line per endpoint and
+//! interval, shared by the workers. Successful attempts cost nothing here.
 
 use parking_lot::Mutex;
 use std::net::SocketAddr;
@@ -10,10 +10,11 @@ use stdx::throttle::{Line, Throttle};
 use crate::upstream::Upstream;
 use exchange::failure::{Blame, Cause, ExchangeFailure};
 
-/// Milliseconds between two lines about one endpoint: often enough to see an outage begin and last, and 8,640 lines a
-/// day at most for an endpoint that is down for good.
+/// Milliseconds between two lines about one endpoint: often enough to see an outage begin and last, and 8,640
+/// lines a day at most for an endpoint that is down for good.
 const INTERVAL_MS: u64 = 10_000;
-/// Endpoints that have a line of their own in an interval; the others share one line. Each takes about 200 bytes.
+/// Endpoints that have a line of their own in an interval; the others share one line. Each takes about 200
+/// bytes.
 const ENDPOINTS_MAX: usize = 1_024;
 
 /// The failed attempts that wait for their line.
@@ -39,7 +40,13 @@ impl Default for UpstreamWarnings {
 impl UpstreamWarnings {
     /// Notes a failed attempt, unless the client is to blame or no endpoint was contacted.
     #[cold]
-    pub(crate) fn note(&self, route: Option<&Arc<str>>, upstream: &Upstream, failure: &ExchangeFailure, now_ms: u64) {
+    pub(crate) fn note(
+        &self,
+        route: Option<&Arc<str>>,
+        upstream: &Upstream,
+        failure: &ExchangeFailure,
+        now_ms: u64,
+    ) {
         let Some(endpoint) = failure.node.filter(|_| failure.cause.blame() != Blame::Client) else { return };
         let about = || FailedAttempt {
             endpoint,
@@ -64,7 +71,8 @@ impl UpstreamWarnings {
         }
     }
 
-    /// Locked for an access to the table, never while a line is written. A panic inside leaves the table consistent.
+    /// Locked for an access to the table, never while a line is written. A panic inside leaves the table
+    /// consistent.
     fn table(&self) -> parking_lot::MutexGuard<'_, Throttle<SocketAddr, FailedAttempt>> {
         self.0.lock()
     }

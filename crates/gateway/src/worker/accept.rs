@@ -1,5 +1,5 @@
-//! Accepting connections: each worker on its own sockets. `SO_REUSEPORT` spreads few connections badly, so a worker well
-//! above the mean hands a just-accepted socket, before a byte is read, to the least loaded one.
+//! Accepting connections: each worker on its own sockets. `SO_REUSEPORT` spreads few connections badly, so a
+//! worker well above the mean hands a just-accepted socket, before a byte is read, to the least loaded one.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::state::Worker;
 use crate::command::AcceptQueuePolicy;
-use crate::command::{WorkerCommand, Handle};
+use crate::command::{Handle, WorkerCommand};
 use crate::context::WorkerContext;
-use crate::downstream::arrival::{TcpArrival, ConnectionIdentity};
+use crate::downstream::arrival::{ConnectionIdentity, TcpArrival};
 use crate::downstream::connection_guard::ConnectionGuard;
 use crate::downstream::h1::timer::ConnectionTimer;
 use crate::downstream::layers;
@@ -25,25 +25,28 @@ use exchange::overload::capacity::Shortage;
 use net::env::{self, Socket, Stream};
 use net::listener::Listener;
 
-/// A worker hands over when it holds this many connections more than the least loaded one, or an eighth of its number
-/// more, whichever is greater: hand-over costs a wake-up of another thread, so small differences are left alone.
+/// A worker hands over when it holds this many connections more than the least loaded one, or an eighth of
+/// its number more, whichever is greater: hand-over costs a wake-up of another thread, so small differences
+/// are left alone.
 const SKEW_MIN: usize = 2;
 const SKEW_SHARE: usize = 8;
-/// How long a worker stops accepting when no descriptor is free and no connection can be closed, because an immediate
-/// retry would spin.
+/// How long a worker stops accepting when no descriptor is free and no connection can be closed, because an
+/// immediate retry would spin.
 const EXHAUSTED_PAUSE_MS: u64 = 50;
-/// The first connections of a burst are started one by one, with other events in between: starting one, with its head
-/// and its upstream connection, takes some 70 µs, and starting all at once would delay every connection that can read
-/// or write. The longer a burst lasts, the more are started at once: one for each `BURST_SHARE` connections of it.
+/// The first connections of a burst are started one by one, with other events in between: starting one, with
+/// its head and its upstream connection, takes some 70 µs, and starting all at once would delay every
+/// connection that can read or write. The longer a burst lasts, the more are started at once: one for each
+/// `BURST_SHARE` connections of it.
 const BURST_SHARE: usize = 8;
 /// Most connections started at once, so that a queue which is never empty is emptied faster than it fills.
 const ACCEPTS_AT_ONCE: usize = 16;
 /// Largest number of connections in a socket's queue (its backlog); later ones arrived after the close.
 const QUEUED_MAX: usize = 4_096;
-/// How often the queue of a closing socket is read: the second time for handshakes that were in progress at the first.
+/// How often the queue of a closing socket is read: the second time for handshakes that were in progress at
+/// the first.
 const QUEUE_PASSES: usize = 2;
-/// The time between the two. On one machine a handshake takes some microseconds; a new client must not be ignored for
-/// longer, because its kernel repeats the SYN only after a second.
+/// The time between the two. On one machine a handshake takes some microseconds; a new client must not be
+/// ignored for longer, because its kernel repeats the SYN only after a second.
 const LAST_HANDSHAKES_MS: u64 = 1;
 
 /// Numbers for connections, unique in this process.
@@ -89,8 +92,8 @@ pub(super) async fn accept_loop(
             }
             Err(error) if lacks_descriptors(&error) && worker.context.upstreams.free_descriptors().await => {}
             Err(error) if is_exhaustion(&error) => {
-                // Logged once, not twenty times a second, and not again each time when silent clients reconnect at
-                // once.
+                // Logged once, not twenty times a second, and not again each time when silent clients
+                // reconnect at once.
                 if !exhausted
                     && worker.context.local.shared.capacity.is_worth_a_line(worker.context.local.now_ms())
                 {
@@ -100,15 +103,16 @@ pub(super) async fn accept_loop(
                 }
                 env::sleep_ms(EXHAUSTED_PAUSE_MS).await;
             }
-            // `accept` returned an error such as ECONNABORTED: the peer reset the connection while it was queued.
+            // `accept` returned an error such as ECONNABORTED: the peer reset the connection while it was
+            // queued.
             Err(_) => {}
         }
     }
 }
 
-/// Serves the connections in the kernel's queue, which the kernel has accepted on the gateway's behalf, so that the
-/// socket can be closed. New connections are refused first, because one that the kernel accepted between the last read
-/// of the queue and the close would be reset.
+/// Serves the connections in the kernel's queue, which the kernel has accepted on the gateway's behalf, so
+/// that the socket can be closed. New connections are refused first, because one that the kernel accepted
+/// between the last read of the queue and the close would be reset.
 async fn serve_queue(worker: &Rc<Worker>, peers: &[Handle], socket: &env::Listener, open: &Rc<OpenListener>) {
     socket.ignore_new();
     let mut left = QUEUED_MAX;
@@ -161,8 +165,8 @@ struct AcceptPacer {
 }
 
 impl AcceptPacer {
-    /// Counts a connection; `waited` says that it was not in the queue, which ends the burst. Returns whether other
-    /// tasks must run before it starts.
+    /// Counts a connection; `waited` says that it was not in the queue, which ends the burst. Returns whether
+    /// other tasks must run before it starts.
     fn gives_way(&mut self, waited: bool) -> bool {
         if waited {
             *self = AcceptPacer::default();
@@ -193,7 +197,8 @@ fn assign(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAdd
         worker.context.status.failures.refused(admission);
         return stream.reset_on_close();
     }
-    // After the admission, because a refused connection returns its descriptor and no other has to be closed for it.
+    // After the admission, because a refused connection returns its descriptor and no other has to be closed
+    // for it.
     worker.context.evictor.keep_reserve(stream.descriptor());
     if peers.len() > 1 {
         let mine = worker.context.status.connections.load(Ordering::Relaxed);
@@ -202,7 +207,8 @@ fn assign(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAdd
         let (least, count) =
             turning.min_by_key(|(_, count)| *count).unwrap_or((worker.context.local.index, mine));
         if least != worker.context.local.index && mine >= count + SKEW_MIN.max(count / SKEW_SHARE) {
-            // Counted at the other worker at once, so that a burst is spread and does not go to one worker as a whole.
+            // Counted at the other worker at once, so that a burst is spread and does not go to one worker as
+            // a whole.
             peers[least].status.connections.fetch_add(1, Ordering::Relaxed);
             return match stream.detach() {
                 Ok(socket) => hand_over(worker, &peers[least], socket, peer, open.listener.clone()),
@@ -239,8 +245,9 @@ pub(super) fn admission(
     }
 }
 
-/// Whether a PROXY protocol header may name the client. The address of the client is counted then when it is known, and
-/// that of the balancer, which all clients share, is not. The answer never changes, so that each place is given back as it was taken.
+/// Whether a PROXY protocol header may name the client. The address of the client is counted then when it is
+/// known, and that of the balancer, which all clients share, is not. The answer never changes, so that each
+/// place is given back as it was taken.
 fn names_clients(worker: &Worker, peer: SocketAddr, listener: &Listener) -> bool {
     let real_ip = &worker.context.local.options.real_ip;
     listener.wanted().protocols.proxy_protocol && proxy_protocol::trusts(real_ip, peer)
@@ -253,8 +260,8 @@ pub(super) fn release_address(worker: &Worker, peer: SocketAddr, listener: &List
     }
 }
 
-/// Whether one more connection may be served beside `connections`, if necessary because a silent one is closed for it.
-/// That one ends a moment later, so the limit is exceeded by as many as are about to end.
+/// Whether one more connection may be served beside `connections`, if necessary because a silent one is
+/// closed for it. That one ends a moment later, so the limit is exceeded by as many as are about to end.
 fn has_seat(worker: &Worker, connections: usize) -> bool {
     let missing = (connections + 1).saturating_sub(worker.context.local.options.limits.max_connections);
     if missing == 0 {

@@ -1,5 +1,6 @@
-//! The use of one UDP socket: sessions of layer 4 (`downstream::datagrams`), or QUIC. The QUIC endpoint: which clients are served, told to prove their address (Retry), or refused, and a new
-//! endpoint after a panic of the library. Connections are served by `downstream::h3`.
+//! The use of one UDP socket: sessions of layer 4 (`downstream::datagrams`), or QUIC. The QUIC endpoint:
+//! which clients are served, told to prove their address (Retry), or refused, and a new endpoint after a
+//! panic of the library. Connections are served by `downstream::h3`.
 
 use std::net::UdpSocket;
 use std::rc::Rc;
@@ -10,7 +11,7 @@ use quinn::Incoming;
 
 use super::accept::{admission, next_connection, release_address};
 use super::state::Worker;
-use crate::command::{Handle, AcceptQueuePolicy};
+use crate::command::{AcceptQueuePolicy, Handle};
 use crate::downstream::arrival::ConnectionIdentity;
 use crate::downstream::connection_guard::ConnectionGuard;
 use crate::downstream::datagrams::DatagramWorker;
@@ -25,8 +26,8 @@ use net::tls::server::QuicTls;
 
 /// Unidirectional streams that a client may open.
 const UNI_STREAMS: u32 = http3::Limits::UNI_STREAMS;
-/// How long a worker waits before it opens an endpoint again, so that a packet which makes the library panic at once costs
-/// little.
+/// How long a worker waits before it opens an endpoint again, so that a packet which makes the library panic
+/// at once costs little.
 const REOPEN_MS: u64 = 100;
 
 /// Serves the clients of one socket until its listener closes.
@@ -139,7 +140,8 @@ async fn decide(
     });
     let Some((peer, may_retry, is_validated)) = facts else { return };
     let handshakes = status.http3_handshakes.load(Ordering::Relaxed);
-    // Connections are counted by address only where that address was proven, because others could use up its share.
+    // Connections are counted by address only where that address was proven, because others could use up its
+    // share.
     let counts_addresses = limits.max_connections_per_address != 0;
     if may_retry && !is_validated && (handshakes >= limits.http3.retry_handshakes || counts_addresses) {
         bump(&status.http3_retries, 1);
@@ -168,7 +170,8 @@ async fn decide(
     status.connections.fetch_add(1, Ordering::Relaxed);
     status.accepted.fetch_add(1, Ordering::Relaxed);
     let counted = ConnectionGuard(worker.context.clone());
-    let identity = ConnectionIdentity { id: next_connection(), peer: peer.into(), listener: open.clone(), proxy: None };
+    let identity =
+        ConnectionIdentity { id: next_connection(), peer: peer.into(), listener: open.clone(), proxy: None };
     let arrival = QuicArrival { connecting, identity, counted, handshaking: Handshaking::begin(status) };
     env::spawn(handshake::serve(arrival, ConnectionTimer::new(&worker.context)));
 }

@@ -1,5 +1,5 @@
-//! Serves requests of the control API to endpoints of loaded code: each as an exchange of this worker that meets no route, no
-//! plugin and no upstream.
+//! Serves requests of the control API to endpoints of loaded code: each as an exchange of this worker that
+//! meets no route, no plugin and no upstream.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use crate::command::EndpointCall;
 use crate::context::WorkerContext;
 use exchange::Exchange;
 use exchange::plugin::extension::EndpointCode;
-use exchange::plugin::{PhaseDecision, Flow, PHASE_WAIT_MS, BufferedReply};
+use exchange::plugin::{BufferedReply, Flow, PHASE_WAIT_MS, PhaseDecision};
 use exchange::prepare::prepare;
 use net::env;
 

@@ -1,5 +1,5 @@
-//! The published set of listeners as one worker has taken it up: an accept loop for each of its sockets, and the
-//! listener state that its connections use. It binds nothing.
+//! The published set of listeners as one worker has taken it up: an accept loop for each of its sockets, and
+//! the listener state that its connections use. It binds nothing.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use net::env;
 use net::listener::Listener;
 
 impl Worker {
-    /// Brings this worker's sockets in line with the published set: accepts on new sockets and ends removed ones.
+    /// Brings this worker's sockets in line with the published set: accepts on new sockets and ends removed
+    /// ones.
     pub(super) fn take_up_listeners(self: &Rc<Self>, peers: &Rc<[Handle]>) {
         let mut listeners = self.listeners.borrow_mut();
         listeners.published.refresh();

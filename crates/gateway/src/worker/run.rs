@@ -10,18 +10,18 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::accept;
 use super::endpoint;
-use super::state::{WorkerParts, Worker};
+use super::state::{Worker, WorkerParts};
 use crate::command::ListenerClosing;
-use crate::command::{WorkerCommand, Handle};
+use crate::command::{Handle, WorkerCommand};
 use crate::context::WorkerContext;
 use exchange::observe::node_loads::NodeLoadQuery;
 use net::env::{self, Stream};
 
 /// One turn of the slow loop; deadlines are met to within this and the steps of [`wake_in_batches`].
 const TURN_MS: u64 = 20;
-/// Wakes expired timers in at most this many batches, one per millisecond. Ending a connection takes some 40 µs, and
-/// its client often connects again at once: all of them together would delay every connection that has something to
-/// read or to write.
+/// Wakes expired timers in at most this many batches, one per millisecond. Ending a connection takes some 40
+/// µs, and its client often connects again at once: all of them together would delay every connection that
+/// has something to read or to write.
 const WAKE_STEPS: usize = 10;
 const STEP_MS: u64 = 1;
 /// Most tasks woken in one batch before other events are served, however many timers are due.
@@ -50,7 +50,11 @@ pub(crate) fn run(
 }
 
 /// Runs all tasks of a worker on the current event loop; the tasks that it spawns end with that loop.
-pub(crate) async fn body(worker: Rc<Worker>, peers: Vec<Handle>, commands: &mut UnboundedReceiver<WorkerCommand>) {
+pub(crate) async fn body(
+    worker: Rc<Worker>,
+    peers: Vec<Handle>,
+    commands: &mut UnboundedReceiver<WorkerCommand>,
+) {
     let peers: Rc<[Handle]> = peers.into();
     worker.context.evictor.set_peers(peers.clone());
     worker.take_up_listeners(&peers);
@@ -62,7 +66,11 @@ pub(crate) async fn body(worker: Rc<Worker>, peers: Vec<Handle>, commands: &mut 
     }
 }
 
-async fn run_commands(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut UnboundedReceiver<WorkerCommand>) {
+async fn run_commands(
+    worker: &Rc<Worker>,
+    peers: &Rc<[Handle]>,
+    commands: &mut UnboundedReceiver<WorkerCommand>,
+) {
     loop {
         match commands.recv().await {
             Some(WorkerCommand::Serve(socket, peer, listener)) => match Stream::attach(socket) {
@@ -106,7 +114,8 @@ async fn slow_loop(worker: Rc<Worker>) {
             worker.beat();
         })
         .await;
-        // An idle worker takes up a new generation too, so that the old one can be freed and the new revision reported.
+        // An idle worker takes up a new generation too, so that the old one can be freed and the new revision
+        // reported.
         drop(worker.context.generation());
         worker.context.flush_log();
         turn += 1;
@@ -145,7 +154,8 @@ impl Worker {
         now_ms
     }
 
-    /// Begins the drain: idle connections close when their last wait is over, the others after the exchange in flight.
+    /// Begins the drain: idle connections close when their last wait is over, the others after the exchange
+    /// in flight.
     fn drain(&self, closing: ListenerClosing) {
         self.context.upstreams.drain();
         self.context.local.http.clear();
@@ -160,8 +170,8 @@ impl Worker {
         }
     }
 
-    /// Frees memory under pressure: closes idle client connections and idle connections to endpoints, and frees what
-    /// was kept for reuse.
+    /// Frees memory under pressure: closes idle client connections and idle connections to endpoints, and
+    /// frees what was kept for reuse.
     fn free_what_is_kept(&self) {
         self.context.upstreams.close_idle();
         self.context.exchanges.clear();

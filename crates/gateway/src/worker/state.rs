@@ -67,8 +67,8 @@ impl Worker {
         })
     }
 
-    /// Runs a critical task, such as an accept loop: the event loop treats a panic as the end of one task, but a worker
-    /// without this task is useless, so the whole worker is started again.
+    /// Runs a critical task, such as an accept loop: the event loop treats a panic as the end of one task,
+    /// but a worker without this task is useless, so the whole worker is started again.
     pub(super) fn spawn_critical(self: &Rc<Self>, task: impl Future<Output = ()> + 'static) {
         let vital = CriticalTask(self.clone());
         env::spawn(async move {

@@ -1,4 +1,5 @@
-//! The same for HTTP/2: warm requests allocate nothing, alone or many at a time, and an idle connection holds little.
+//! The same for HTTP/2: warm requests allocate nothing, alone or many at a time, and an idle connection holds
+//! little.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,8 +16,8 @@ use super::{BODY, HELD_BYTES, KIB, WARM_UP, assert_allocations_end, engine_in_fr
 const STREAMS: usize = 8;
 /// An idle connection with its HPACK tables, after a request; the goal of the issue.
 const IDLE_BYTES_MAX: usize = 3 * KIB + NOISE_BYTES;
-/// [`HELD_BYTES`] is slightly off, because memory that passes between threads is counted at neither: runs gave 3,057 to
-/// 3,080 bytes for one build.
+/// [`HELD_BYTES`] is slightly off, because memory that passes between threads is counted at neither: runs
+/// gave 3,057 to 3,080 bytes for one build.
 const NOISE_BYTES: usize = 64;
 const IDLE_CONNECTIONS: usize = 200;
 

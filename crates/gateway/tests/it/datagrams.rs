@@ -1,5 +1,5 @@
-//! Sessions of layer 4 over UDP through an engine, with sockets of the real kernel: routes, nodes, answers, limits, and how a
-//! session ends.
+//! Sessions of layer 4 over UDP through an engine, with sockets of the real kernel: routes, nodes, answers,
+//! limits, and how a session ends.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::collections::BTreeSet;
@@ -30,8 +30,11 @@ struct Gateway {
 fn gateway_at(address: [u8; 4], routes: &[Value]) -> Gateway {
     let (options, _) = testing::without_routes();
     let ids: Vec<String> = (1..=routes.len()).map(|id| id.to_string()).collect();
-    let objects: Vec<_> =
-        routes.iter().zip(&ids).map(|(route, id)| (ObjectKind::StreamRoute, id.as_str(), route.clone())).collect();
+    let objects: Vec<_> = routes
+        .iter()
+        .zip(&ids)
+        .map(|(route, id)| (ObjectKind::StreamRoute, id.as_str(), route.clone()))
+        .collect();
     let engine = Engine::start(EngineConfig {
         options,
         workers: 1,
@@ -284,8 +287,8 @@ fn source_port_is_kept_where_it_is_free() {
         assert_eq!((&room[..length], from), (&b"answer"[..], gateway.address));
         peer
     };
-    // Clients at other addresses than the node's leave the port free there; a socket of another test can have it,
-    // which five clients in a row do not meet.
+    // Clients at other addresses than the node's leave the port free there; a socket of another test can have
+    // it, which five clients in a row do not meet.
     let kept = (0..5).find_map(|_| {
         let client = UdpSocket::bind("127.0.0.2:0").unwrap();
         client.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -1,4 +1,5 @@
-//! Listeners of an engine, with sockets of the real kernel and without routes: a client that receives 404 was served.
+//! Listeners of an engine, with sockets of the real kernel and without routes: a client that receives 404 was
+//! served.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::io::{self, Read, Write};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use gateway::engine::{Engine, EngineConfig};
 use gateway::testing;
-use net::listener::{ListenerChanges, Listener, Protocols, WantedListener};
+use net::listener::{Listener, ListenerChanges, Protocols, WantedListener};
 use net::quic::QuicProcess;
 
 fn engine(workers: usize) -> Engine {
@@ -97,7 +98,8 @@ fn mismatched_sockets_are_not_adopted() {
 #[test]
 fn unchanged_listeners_are_kept() {
     type Pick = fn(u16, u16) -> Vec<WantedListener>;
-    // The ports of `a` and `b`, both requested as 0; which of them are kept, how many are new, which are removed.
+    // The ports of `a` and `b`, both requested as 0; which of them are kept, how many are new, which are
+    // removed.
     let check = |wanted: Pick, kept: &[usize], added: usize, removed: &[usize]| {
         let engine = engine(1);
         engine.listen(&[loopback(0), loopback(0)]).unwrap();

@@ -1,5 +1,5 @@
-//! Sessions of layer 4 through an engine, with sockets of the real kernel: routes, nodes, bytes both ways, and how a session
-//! ends.
+//! Sessions of layer 4 through an engine, with sockets of the real kernel: routes, nodes, bytes both ways,
+//! and how a session ends.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod hostile;
@@ -39,8 +39,11 @@ fn gateway_with(protocols: Protocols, routes: &[Value], trusted: &str) -> Gatewa
     let mut options = Arc::unwrap_or_clone(options);
     options.real_ip.proxy_protocol_from = vec![trusted.parse().unwrap()];
     let ids: Vec<String> = (1..=routes.len()).map(|id| id.to_string()).collect();
-    let objects: Vec<_> =
-        routes.iter().zip(&ids).map(|(route, id)| (ObjectKind::StreamRoute, id.as_str(), route.clone())).collect();
+    let objects: Vec<_> = routes
+        .iter()
+        .zip(&ids)
+        .map(|(route, id)| (ObjectKind::StreamRoute, id.as_str(), route.clone()))
+        .collect();
     let engine = Engine::start(EngineConfig {
         options: Arc::new(options),
         workers: 1,

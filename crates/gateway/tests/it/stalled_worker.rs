@@ -1,5 +1,5 @@
-//! A worker with an event loop that a plugin of the test blocks: readiness and metrics report it until it continues,
-//! and name the route. One that stands for too long is replaced.
+//! A worker with an event loop that a plugin of the test blocks: readiness and metrics report it until it
+//! continues, and name the route. One that stands for too long is replaced.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::io::{Read, Write};
@@ -9,12 +9,12 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use exchange::Exchange;
 use exchange::options::AttemptTimeouts;
-use exchange::plugin::{Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{BufferedReply, Flow, Plugin, PluginKind, PluginPhase};
 use gateway::compile::SnapshotCompiler;
 use gateway::engine::{Engine, EngineConfig};
 use gateway::testing;
 use model::catalog::{PluginCatalog, PluginInfo};
-use model::snapshot::{SnapshotChange, FaultPolicy, Snapshot};
+use model::snapshot::{FaultPolicy, Snapshot, SnapshotChange};
 use model::{ObjectKey, ObjectKind, WrittenObject};
 use net::listener::{Protocols, WantedListener};
 use net::quic::QuicProcess;
@@ -77,14 +77,19 @@ const KINDS: &[&PluginKind] = &[&STANDS];
 fn engine(stall_timeout_ms: u64) -> (Engine, SocketAddr) {
     let route = json!({"uri": "/stand*", "plugins": {"stands": {}}});
     let key = ObjectKey::new(ObjectKind::Route, "slow-one").unwrap();
-    let written =
-        WrittenObject { key: key.clone(), text: route.to_string().into(), created_index: 1, modified_index: 1 };
+    let written = WrittenObject {
+        key: key.clone(),
+        text: route.to_string().into(),
+        created_index: 1,
+        modified_index: 1,
+    };
     let info = |kind: &&'static PluginKind| PluginInfo::new(kind.name, 1, (kind.schema)());
     let catalog = PluginCatalog::new(KINDS.iter().map(info).collect()).unwrap();
     let change = SnapshotChange { key, written: Some(written) };
     let applied = Snapshot::empty().apply(&catalog, &[change], 1, FaultPolicy::Strict);
     let services = Arc::new(exchange::testing::services());
-    let mut compiler = SnapshotCompiler::new(KINDS, router::Mode::default(), AttemptTimeouts::default(), services.clone());
+    let mut compiler =
+        SnapshotCompiler::new(KINDS, router::Mode::default(), AttemptTimeouts::default(), services.clone());
     let (runtime, faults) = compiler.apply(&applied);
     assert_eq!(faults, Vec::new());
     let (mut options, _) = testing::without_routes();

@@ -1,5 +1,5 @@
-//! The fault of a request head that cannot be parsed. The verdict is that of a reader of single bytes, so that it is
-//! the same however the bytes arrive. Complete heads are not its concern.
+//! The fault of a request head that cannot be parsed. The verdict is that of a reader of single bytes, so
+//! that it is the same however the bytes arrive. Complete heads are not its concern.
 
 use std::mem::MaybeUninit;
 
@@ -10,8 +10,8 @@ use crate::HeadError;
 use crate::limits::Limits;
 use crate::line::{self, FieldSlots};
 
-/// The first fault of the bytes that have come, in their order: bytes behind a limit are not looked at. `None` as long
-/// as more bytes decide. Parses anew, a cost that only refused requests have.
+/// The first fault of the bytes that have come, in their order: bytes behind a limit are not looked at.
+/// `None` as long as more bytes decide. Parses anew, a cost that only refused requests have.
 #[cold]
 #[inline(never)]
 pub(super) fn first_fault(input: &[u8], skipped: usize, limits: &HeadLimits) -> Option<HeadError> {
@@ -30,8 +30,8 @@ pub(super) fn first_fault(input: &[u8], skipped: usize, limits: &HeadLimits) -> 
     fault.or(size.map(|(_, error)| error))
 }
 
-/// Tells a version that exists elsewhere from a line that is no request line (RFC 9112 sections 2.3 and 3): 505 says that
-/// the line is good otherwise, which is known at its end.
+/// Tells a version that exists elsewhere from a line that is no request line (RFC 9112 sections 2.3 and 3):
+/// 505 says that the line is good otherwise, which is known at its end.
 fn version_fault(seen: &[u8], method: Option<&str>, target: Option<&str>) -> Option<HeadError> {
     let (Some(method), Some(target)) = (method, target) else { return Some(HeadError::RequestLine) };
     if !syntax::is_target(target.as_bytes()) {

@@ -1,5 +1,5 @@
-//! A request that is refused is refused for the same reason wherever the network cuts it, and for what comes first of
-//! all that is wrong with it.
+//! A request that is refused is refused for the same reason wherever the network cuts it, and for what comes
+//! first of all that is wrong with it.
 #![allow(clippy::unwrap_used)]
 
 use http1::{HeadError, HeadStatus, RequestWire, is_still_partial, parse_request};

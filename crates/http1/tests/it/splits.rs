@@ -163,7 +163,8 @@ proptest! {
         input[at] = byte;
         let cut = cut.min(input.len());
         let (whole, parts) = (request(&input, &[]), request(&input, &[cut]));
-        // A fault in a head that never ends may go unseen until it ends or is too large; it is never accepted.
+        // A fault in a head that never ends may go unseen until it ends or is too large; it is never
+        // accepted.
         let complete = |outcome| matches!(outcome, Ok(HeadStatus::Complete { .. }));
         prop_assert_eq!(complete(whole.0), complete(parts.0));
         if complete(whole.0) {

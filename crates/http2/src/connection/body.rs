@@ -45,8 +45,8 @@ impl Connection {
         }
     }
 
-    /// Swaps the received bytes of a stream with `buffer`. The bytes in it are forgotten; its memory receives the next ones.
-    /// Returns their number. Their window stays taken until [`consume`](Connection::consume).
+    /// Swaps the received bytes of a stream with `buffer`. The bytes in it are forgotten; its memory receives
+    /// the next ones. Returns their number. Their window stays taken until [`consume`](Connection::consume).
     pub fn take_data(&mut self, key: StreamKey, buffer: &mut Vec<u8>) -> usize {
         buffer.clear();
         let Some(stream) = self.streams.get_mut(key) else { return 0 };
@@ -64,8 +64,8 @@ impl Connection {
         self.streams.get(key)?.trailers.as_ref().map(|stored| &stored.headers)
     }
 
-    /// Moves the trailers that arrived into `headers`; false if there are none. Fields that must not be in trailers were
-    /// dropped.
+    /// Moves the trailers that arrived into `headers`; false if there are none. Fields that must not be in
+    /// trailers were dropped.
     pub fn take_trailers(&mut self, key: StreamKey, headers: &mut Headers) -> bool {
         let Some(mut stored) = self.streams.get_mut(key).and_then(|stream| stream.trailers.take()) else {
             return false;
@@ -75,9 +75,9 @@ impl Connection {
         true
     }
 
-    /// Writes data of a stream behind its head, as much as its [`capacity`](Connection::capacity) allows; returns how
-    /// many bytes that is. With `ends_stream` the message ends if all was written. A stream that could not write everything
-    /// waits for [`Event::Writable`](super::Event::Writable).
+    /// Writes data of a stream behind its head, as much as its [`capacity`](Connection::capacity) allows;
+    /// returns how many bytes that is. With `ends_stream` the message ends if all was written. A stream that
+    /// could not write everything waits for [`Event::Writable`](super::Event::Writable).
     pub fn write_data(&mut self, key: StreamKey, data: &[u8], ends_stream: bool) -> usize {
         let count = if data.is_empty() { 0 } else { self.capacity(key).min(data.len()) };
         let is_last = ends_stream && count == data.len();
@@ -114,8 +114,8 @@ impl Connection {
         count
     }
 
-    /// Ends the message of a stream behind its head, with trailers if there are some that may be sent. Does nothing if
-    /// it has ended.
+    /// Ends the message of a stream behind its head, with trailers if there are some that may be sent. Does
+    /// nothing if it has ended.
     pub fn finish(&mut self, key: StreamKey, trailers: Option<&Headers>) {
         let is_open = self
             .streams
@@ -143,7 +143,8 @@ impl Connection {
         self.end_sending(key);
     }
 
-    /// Resets a stream from this side. It still has to be released. Does nothing if it is complete or was reset.
+    /// Resets a stream from this side. It still has to be released. Does nothing if it is complete or was
+    /// reset.
     pub fn reset(&mut self, key: StreamKey, code: ErrorCode) {
         let is_open =
             self.streams.get(key).is_some_and(|stream| stream.reset.is_none() && !stream.is_complete());

@@ -1,5 +1,5 @@
-//! The ends of streams and of the connection: resets, faults, release, graceful shutdown, GOAWAY and keep-alive. It refuses
-//! to know the frames of the peer.
+//! The ends of streams and of the connection: resets, faults, release, graceful shutdown, GOAWAY and
+//! keep-alive. It refuses to know the frames of the peer.
 
 use super::{Closing, Connection, Event, Reset, ResetBy};
 use crate::error::{ConnectionError, ErrorCode};
@@ -9,9 +9,10 @@ use crate::stream::Side;
 use crate::streams::StreamKey;
 
 impl Connection {
-    /// Gives a stream up: the driver uses its key no more. A stream that is not complete is reset, with NO_ERROR if a server
-    /// has sent its whole response, so that the client stops its request (RFC 9113 section 8.1). Until then a stream that was
-    /// reset counts against the limit of open streams, because the gateway still works on it.
+    /// Gives a stream up: the driver uses its key no more. A stream that is not complete is reset, with
+    /// NO_ERROR if a server has sent its whole response, so that the client stops its request (RFC 9113
+    /// section 8.1). Until then a stream that was reset counts against the limit of open streams, because the
+    /// gateway still works on it.
     pub fn release(&mut self, key: StreamKey) {
         let Some(stream) = self.streams.get(key) else { return };
         let (id, reset) = (stream.id, stream.reset);
@@ -30,10 +31,11 @@ impl Connection {
         self.remove(key);
     }
 
-    /// Begins a graceful shutdown, in two steps (RFC 9113 section 6.8). A server announces it with GOAWAY for the largest
-    /// identifier and a PING; once the PING is answered, or at the second call (after a time that the driver chooses), it sends
-    /// GOAWAY with the last stream that it took and refuses later ones. A client starts no requests any more; there is one
-    /// step. [`Event::Drained`] follows when no stream is left.
+    /// Begins a graceful shutdown, in two steps (RFC 9113 section 6.8). A server announces it with GOAWAY for
+    /// the largest identifier and a PING; once the PING is answered, or at the second call (after a time that
+    /// the driver chooses), it sends GOAWAY with the last stream that it took and refuses later ones. A
+    /// client starts no requests any more; there is one step. [`Event::Drained`] follows when no stream is
+    /// left.
     pub fn shutdown(&mut self) {
         if self.failure.is_some() {
             return;
@@ -55,7 +57,8 @@ impl Connection {
         matches!(self.closing, Closing::Final { .. }) && self.streams.len() == 0
     }
 
-    /// Ends the connection: GOAWAY with `code` and all streams reset. The driver writes the output and closes.
+    /// Ends the connection: GOAWAY with `code` and all streams reset. The driver writes the output and
+    /// closes.
     pub fn close(&mut self, code: ErrorCode) {
         self.fail(ConnectionError { code, reason: "the connection was closed by this side" });
     }
@@ -138,8 +141,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Marks a stream as reset. The gateway learns of it if it knows the stream, which then keeps its slot until it is
-    /// released; otherwise the stream is gone at once.
+    /// Marks a stream as reset. The gateway learns of it if it knows the stream, which then keeps its slot
+    /// until it is released; otherwise the stream is gone at once.
     pub(super) fn end_stream(&mut self, key: StreamKey, reset: Reset) {
         self.stop_waiting(key);
         let Some(stream) = self.streams.get_mut(key) else { return };

@@ -1,4 +1,5 @@
-//! The settings of a connection that its driver chooses, with defaults; it does not know where users configure it.
+//! The settings of a connection that its driver chooses, with defaults; it does not know where users
+//! configure it.
 
 use message::HeadLimits;
 
@@ -9,20 +10,22 @@ use crate::frame::MAX_31_BITS;
 /// The settings of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// Streams that may be open at the same time: a server refuses more, a client starts no more, whatever its peer allows.
+    /// Streams that may be open at the same time: a server refuses more, a client starts no more, whatever
+    /// its peer allows.
     pub max_streams: u32,
     /// Bytes of one stream that may wait for the gateway. 0 to 2^31-1.
     pub stream_window_bytes: u32,
     /// Bytes of all streams that may wait for the gateway. 65,535 (the protocol's minimum) to 2^31-1.
     pub connection_window_bytes: u32,
-    /// The limits of heads and trailers; `max_line_bytes` has no meaning here. The size counts 32 bytes for each field besides
-    /// its name and value (RFC 9113 section 6.5.2).
+    /// The limits of heads and trailers; `max_line_bytes` has no meaning here. The size counts 32 bytes for
+    /// each field besides its name and value (RFC 9113 section 6.5.2).
     pub head: HeadLimits,
     /// The decoder's table, at most 65,535 bytes.
     pub header_table_bytes: u32,
     /// Bytes in the output beyond which streams wait.
     pub output_bytes: usize,
-    /// Whether a server takes extended CONNECT (RFC 8441). A client may always send it if its server takes it.
+    /// Whether a server takes extended CONNECT (RFC 8441). A client may always send it if its server takes
+    /// it.
     pub extended_connect: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Frames without content: PRIORITY, PRIORITY_UPDATE, RST_STREAM, PING, GOAWAY and WINDOW_UPDATE. It does not know
-//! header blocks and data.
+//! Frames without content: PRIORITY, PRIORITY_UPDATE, RST_STREAM, PING, GOAWAY and WINDOW_UPDATE. It does not
+//! know header blocks and data.
 
 use super::records::Closed;
 use super::{Connection, Event, Reset, ResetBy};
@@ -86,7 +86,8 @@ impl Connection {
         if stream.reset.is_some() || stream.is_complete() {
             return self.flood.charge(Cost::LateFrame);
         }
-        // A server can reset no more streams than this side has started, and other requests share the connection.
+        // A server can reset no more streams than this side has started, and other requests share the
+        // connection.
         if self.is_server {
             self.flood.charge(Cost::PeerReset)?;
         }

@@ -1,5 +1,5 @@
-//! Received DATA frames: flow control, content lengths, and the way to their streams. It does not know how the gateway
-//! takes the data.
+//! Received DATA frames: flow control, content lengths, and the way to their streams. It does not know how
+//! the gateway takes the data.
 
 use super::receive::{DataFrame, Reading};
 use super::records::Closed;
@@ -72,8 +72,8 @@ impl Connection {
         Ok(data + padding)
     }
 
-    /// Gives window back for `count` bytes that the gateway has passed on or dropped. The peer learns of it once half of a
-    /// window was consumed.
+    /// Gives window back for `count` bytes that the gateway has passed on or dropped. The peer learns of it
+    /// once half of a window was consumed.
     pub fn consume(&mut self, key: StreamKey, count: usize) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         // Bytes of a stream that was reset were given back then.
@@ -108,7 +108,8 @@ impl Connection {
         }
     }
 
-    /// The stream that the data of a frame goes to; none if it is dropped. The window of the connection has paid for it.
+    /// The stream that the data of a frame goes to; none if it is dropped. The window of the connection has
+    /// paid for it.
     fn receiver(&mut self, header: FrameHeader, data: u32) -> Result<Option<StreamKey>, ConnectionError> {
         let id = header.stream;
         let Some(key) = self.streams.find(id) else {

@@ -1,4 +1,5 @@
-//! The events of a connection and the facts that come with heads and resets; it does not know when they happen.
+//! The events of a connection and the facts that come with heads and resets; it does not know when they
+//! happen.
 
 use message::{RequestHead, ResponseHead, Version};
 
@@ -6,12 +7,12 @@ use super::Connection;
 use crate::streams::StreamKey;
 use crate::{ErrorCode, Priority, Scheme, pool};
 
-/// Something that happened on the connection. Events are small copies; heads and data stay in the connection until they
-/// are taken.
+/// Something that happened on the connection. Events are small copies; heads and data stay in the connection
+/// until they are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// A head arrived: a request (server), or an interim or final response (client). A server's driver knows the stream from
-    /// this event on and has to [`release`](Connection::release) it.
+    /// A head arrived: a request (server), or an interim or final response (client). A server's driver knows
+    /// the stream from this event on and has to [`release`](Connection::release) it.
     Head(StreamKey),
     /// A request arrived with fields beyond the limits; its head has only texts for a log. The driver answers
     /// 431 and releases it.
@@ -57,7 +58,8 @@ pub struct Reset {
     pub code: ErrorCode,
     /// The side that ended it.
     pub by: ResetBy,
-    /// The peer says that it did not process the request, so that it may be sent again (RFC 9113 section 8.7).
+    /// The peer says that it did not process the request, so that it may be sent again (RFC 9113 section
+    /// 8.7).
     pub is_unprocessed: bool,
     /// The fault in a few words, for logs.
     pub reason: &'static str,
@@ -105,7 +107,8 @@ pub struct RefusedRequest {
 /// Facts of a response besides its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseInfo {
-    /// The announced length of the content. A response without content (HEAD, 304) may announce the length that it would have.
+    /// The announced length of the content. A response without content (HEAD, 304) may announce the length
+    /// that it would have.
     pub content_length: Option<u64>,
     /// Whether the message ended with its head.
     pub is_end: bool,
@@ -154,9 +157,9 @@ impl Connection {
         !self.refused.is_empty()
     }
 
-    /// Moves the first response head that was not taken into `head`: interim ones in their order, then the final one. None if
-    /// there is none. One event may stand for several heads; of interim ones that are not taken,
-    /// [`Limits::WAITING_INTERIM_HEADS`](crate::Limits::WAITING_INTERIM_HEADS) are kept.
+    /// Moves the first response head that was not taken into `head`: interim ones in their order, then the
+    /// final one. None if there is none. One event may stand for several heads; of interim ones that are not
+    /// taken, [`Limits::WAITING_INTERIM_HEADS`](crate::Limits::WAITING_INTERIM_HEADS) are kept.
     pub fn take_response(&mut self, key: StreamKey, head: &mut ResponseHead) -> Option<ResponseInfo> {
         let stream = self.streams.get_mut(key).filter(|_| !self.is_server)?;
         let mut stored = stream.take_head()?;

@@ -9,9 +9,9 @@ use crate::hpack::Pseudo;
 use crate::stream::Side;
 use crate::streams::StreamKey;
 
-/// A head that is being written. Names may have any case and are sent in lower case; names and values were checked by their
-/// parser or by the edits of [`Headers`]. [`finish`](HeadWriter::finish) ends the head; a writer that is dropped ends it
-/// without the end of the message.
+/// A head that is being written. Names may have any case and are sent in lower case; names and values were
+/// checked by their parser or by the edits of [`Headers`]. [`finish`](HeadWriter::finish) ends the head; a
+/// writer that is dropped ends it without the end of the message.
 #[derive(Debug)]
 pub struct HeadWriter<'a> {
     connection: &'a mut Connection,
@@ -111,8 +111,8 @@ impl Drop for HeadWriter<'_> {
     }
 }
 
-/// Ends the block that begins at `start` with the header of its frame: fills in length and flags, and splits it into frames
-/// of at most `limit` bytes.
+/// Ends the block that begins at `start` with the header of its frame: fills in length and flags, and splits
+/// it into frames of at most `limit` bytes.
 pub(super) fn end_block(out: &mut Vec<u8>, start: usize, limit: usize, id: u32, ends_stream: bool) {
     let length = out.len() - start - HEADER_BYTES;
     let end_stream = if ends_stream { flag::END_STREAM } else { 0 };

@@ -1,5 +1,5 @@
-//! Header blocks: HEADERS and CONTINUATION frames, decoding, and what a head does to its stream. It does not know the
-//! rules for fields.
+//! Header blocks: HEADERS and CONTINUATION frames, decoding, and what a head does to its stream. It does not
+//! know the rules for fields.
 
 use multiplex::{Field, FieldVisitor, HeadReader, Parsed, Section, StoredHead};
 use stdx::pooled::PooledBox;

@@ -1,5 +1,5 @@
-//! From received bytes to frames: the preface, frames in parts, sizes, and which frame may come now. It does not know what
-//! frames mean.
+//! From received bytes to frames: the preface, frames in parts, sizes, and which frame may come now. It does
+//! not know what frames mean.
 
 use super::Connection;
 use crate::error::ConnectionError;
@@ -32,13 +32,13 @@ pub(super) struct DataFrame {
 }
 
 impl Connection {
-    /// Takes bytes that were read from the transport, at the time `now_ms` of a clock that does not go back. All of them are
-    /// consumed: the start of a frame is kept inside until its rest arrives, at most 16 KiB and its header; data goes to its
-    /// stream at once.
+    /// Takes bytes that were read from the transport, at the time `now_ms` of a clock that does not go back.
+    /// All of them are consumed: the start of a frame is kept inside until its rest arrives, at most 16 KiB
+    /// and its header; data goes to its stream at once.
     ///
     /// # Errors
-    /// The peer broke a rule of the connection or costs too much. GOAWAY is in the output: the driver writes it and closes.
-    /// All streams have got reset events.
+    /// The peer broke a rule of the connection or costs too much. GOAWAY is in the output: the driver writes
+    /// it and closes. All streams have got reset events.
     pub fn receive(&mut self, input: &[u8], now_ms: u64) -> Result<usize, ConnectionError> {
         if let Some(error) = self.failure {
             return Err(error);
@@ -163,7 +163,8 @@ impl Connection {
     }
 }
 
-/// Bytes of a frame that have to be there before it is dispatched: all, but of DATA only the length of the padding.
+/// Bytes of a frame that have to be there before it is dispatched: all, but of DATA only the length of the
+/// padding.
 #[inline]
 fn needed_bytes(header: FrameHeader) -> usize {
     let payload = match header.kind {

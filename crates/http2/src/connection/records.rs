@@ -1,5 +1,5 @@
-//! The memory of a connection about streams without a slot, all of it bounded: which were reset, which identifiers were
-//! skipped, priorities of streams that have not come. It does not know frames.
+//! The memory of a connection about streams without a slot, all of it bounded: which were reset, which
+//! identifiers were skipped, priorities of streams that have not come. It does not know frames.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! The order in which streams may write: capacity, the queue of streams without it, and priorities (RFC 9218). It refuses to
-//! know what they write.
+//! The order in which streams may write: capacity, the queue of streams without it, and priorities (RFC
+//! 9218). It refuses to know what they write.
 
 use super::{Connection, Event};
 use crate::Limits;
@@ -7,8 +7,9 @@ use crate::stream::{Side, Stream, Waiting};
 use crate::streams::StreamKey;
 
 impl Connection {
-    /// Bytes of data that the stream may write now: limited by its window, the connection's window, and the output. Zero
-    /// means that the stream waits: [`Event::Writable`] follows when it is its turn, unless it cannot write any more.
+    /// Bytes of data that the stream may write now: limited by its window, the connection's window, and the
+    /// output. Zero means that the stream waits: [`Event::Writable`] follows when it is its turn, unless it
+    /// cannot write any more.
     pub fn capacity(&mut self, key: StreamKey) -> usize {
         let connection_window = self.send_window.available();
         let free = self.free_capacity();
@@ -32,7 +33,8 @@ impl Connection {
         capacity
     }
 
-    /// Bytes of data that the windows of the stream and of the connection allow. The stream does not begin to wait.
+    /// Bytes of data that the windows of the stream and of the connection allow. The stream does not begin to
+    /// wait.
     pub fn window(&self, key: StreamKey) -> usize {
         let window = self.streams.get(key).map_or(0, |stream| stream.send_window.available());
         window.min(self.send_window.available())
@@ -99,8 +101,9 @@ impl Connection {
         None
     }
 
-    /// The place in the queue of the stream that comes next: of the lowest urgency value the one that waits longest. If that
-    /// one is not incremental, the one that was started first goes before it, so that such responses come one by one.
+    /// The place in the queue of the stream that comes next: of the lowest urgency value the one that waits
+    /// longest. If that one is not incremental, the one that was started first goes before it, so that such
+    /// responses come one by one.
     fn next_in_queue(&self) -> usize {
         let priority = |place: usize| {
             let stream = self.waiting.get(place).and_then(|key| self.streams.get(*key));
@@ -128,8 +131,8 @@ impl Connection {
         }
     }
 
-    /// Bytes that are not reserved. An output that is nearly full counts as full, because small frames cost more than they
-    /// carry.
+    /// Bytes that are not reserved. An output that is nearly full counts as full, because small frames cost
+    /// more than they carry.
     fn free_capacity(&self) -> usize {
         let space = self.config.output_bytes.saturating_sub(self.output.len());
         if space < self.config.output_bytes.div_ceil(MINIMUM_SPACE_PART) {

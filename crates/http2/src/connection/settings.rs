@@ -30,8 +30,9 @@ impl Connection {
         self.open_connection_window(DEFAULT_WINDOW, self.config.connection_window_bytes);
     }
 
-    /// Changes the windows of received data: `stream_bytes` of each stream, new and existing, `connection_bytes` of all. A
-    /// smaller window of a stream counts once the peer has acknowledged it; the connection's shrinks as bytes are consumed.
+    /// Changes the windows of received data: `stream_bytes` of each stream, new and existing,
+    /// `connection_bytes` of all. A smaller window of a stream counts once the peer has acknowledged it; the
+    /// connection's shrinks as bytes are consumed.
     pub fn set_window_limits(&mut self, stream_bytes: u32, connection_bytes: u32) {
         if self.failure.is_some() {
             return;

@@ -40,8 +40,8 @@ impl std::fmt::Display for StartError {
 impl std::error::Error for StartError {}
 
 impl Connection {
-    /// Starts the final response of a stream. None if the stream was reset or its response was started before; there is
-    /// nothing to write then.
+    /// Starts the final response of a stream. None if the stream was reset or its response was started
+    /// before; there is nothing to write then.
     pub fn start_response(&mut self, key: StreamKey, status: u16) -> Option<HeadWriter<'_>> {
         let stream = self.streams.get_mut(key).filter(|_| self.is_server)?;
         if stream.reset.is_some() || stream.sending != Side::Head {

@@ -14,7 +14,8 @@ pub struct Decoder {
     table: Table,
     /// The size in force, as our SETTINGS announced it.
     limit: usize,
-    /// The limit fell below the table's size, so that the next block has to begin with an update (RFC 7541 section 4.2).
+    /// The limit fell below the table's size, so that the next block has to begin with an update (RFC 7541
+    /// section 4.2).
     must_update: bool,
 }
 
@@ -33,7 +34,8 @@ impl Decoder {
     /// Decodes a whole block and hands its fields to `visitor`.
     ///
     /// # Errors
-    /// The block is not HPACK. The table may then differ from the encoder's, so that the connection has to end.
+    /// The block is not HPACK. The table may then differ from the encoder's, so that the connection has to
+    /// end.
     pub fn decode(&mut self, block: &[u8], visitor: &mut impl FieldVisitor) -> Result<(), HpackError> {
         let mut scratch = pool::take_bytes();
         let result = self.decode_with(block, visitor, &mut scratch);

@@ -32,7 +32,8 @@ impl Encoder {
         Self { table: Table::new(TABLE_BYTES_MAX), index: None, smallest_pending: None }
     }
 
-    /// Obeys the peer's SETTINGS_HEADER_TABLE_SIZE; the next block says so if the size changes (RFC 7541 section 4.2).
+    /// Obeys the peer's SETTINGS_HEADER_TABLE_SIZE; the next block says so if the size changes (RFC 7541
+    /// section 4.2).
     pub fn set_peer_limit(&mut self, limit: u32) {
         let size = TABLE_BYTES_MAX.min(limit as usize);
         if size == self.table.max_size() {
@@ -56,8 +57,8 @@ impl Encoder {
         }
     }
 
-    /// Appends a field. `id` is the number of the name, `name` is its text in any case; both were checked. A field that is
-    /// sensitive is never put into a table.
+    /// Appends a field. `id` is the number of the name, `name` is its text in any case; both were checked. A
+    /// field that is sensitive is never put into a table.
     pub fn field(&mut self, out: &mut Vec<u8>, id: FieldId, name: &[u8], value: &[u8], is_sensitive: bool) {
         let policy = if is_sensitive { Policy::Never } else { policy::of(id, name, value) };
         let static_name = static_table::index_of(id);
@@ -181,8 +182,8 @@ impl Default for Encoder {
     }
 }
 
-/// Where entries of the table are likely to be. A slot has one entry: a newer one with the same hash hides the older,
-/// which costs bytes on the wire and nothing else.
+/// Where entries of the table are likely to be. A slot has one entry: a newer one with the same hash hides
+/// the older, which costs bytes on the wire and nothing else.
 #[derive(Debug)]
 struct Index {
     entries: [u16; ENTRY_SLOTS],
@@ -229,8 +230,8 @@ fn mix(word: u64, hash: u32) -> u32 {
     (product >> 32) as u32 ^ product as u32
 }
 
-/// The largest table that this encoder uses, the default of the protocol: connections are many, and a larger table saves
-/// little.
+/// The largest table that this encoder uses, the default of the protocol: connections are many, and a larger
+/// table saves little.
 const TABLE_BYTES_MAX: usize = 4096;
 /// Slots for entries and names: twice the number of ordinary entries in a full table.
 const ENTRY_SLOTS: usize = 128;

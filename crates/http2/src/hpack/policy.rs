@@ -7,13 +7,13 @@ use message::FieldId;
 pub(super) enum Policy {
     /// Insert it at once: the same value comes again in most messages of a connection.
     Insert,
-    /// Insert it when the same field was seen shortly before: names that this program does not know may be constant or
-    /// different each time, and one that changes would evict the others.
+    /// Insert it when the same field was seen shortly before: names that this program does not know may be
+    /// constant or different each time, and one that changes would evict the others.
     InsertSecond,
     /// Do not insert: the value is different in most messages.
     Literal,
-    /// Do not insert, and forbid it to every further hop (RFC 7541 section 7.1.3): a secret that could be guessed by the
-    /// size of what is sent.
+    /// Do not insert, and forbid it to every further hop (RFC 7541 section 7.1.3): a secret that could be
+    /// guessed by the size of what is sent.
     Never,
 }
 
@@ -68,7 +68,8 @@ fn of_name(id: FieldId, value: &[u8]) -> Policy {
         | FieldId::AccessControlAllowOrigin
         | FieldId::AccessControlAllowCredentials
         | FieldId::StrictTransportSecurity => Policy::Insert,
-        // Among them Date, which is the same for a second: on a busy connection it costs a byte instead of thirty.
+        // Among them Date, which is the same for a second: on a busy connection it costs a byte instead of
+        // thirty.
         _ => Policy::InsertSecond,
     }
 }

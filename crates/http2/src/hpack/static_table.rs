@@ -1,4 +1,5 @@
-//! The static table of RFC 7541 appendix A, with the numbers of the names; it does not know the dynamic table.
+//! The static table of RFC 7541 appendix A, with the numbers of the names; it does not know the dynamic
+//! table.
 
 use message::FieldId::{self, Other};
 

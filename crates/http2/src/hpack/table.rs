@@ -1,5 +1,5 @@
-//! The dynamic table (RFC 7541 section 2.3.2 and 4): a queue of fields bounded in bytes. It does not know which fields
-//! belong into it and how an encoder finds them.
+//! The dynamic table (RFC 7541 section 2.3.2 and 4): a queue of fields bounded in bytes. It does not know
+//! which fields belong into it and how an encoder finds them.
 
 use std::collections::VecDeque;
 
@@ -83,8 +83,8 @@ impl Table {
         (age < self.entries.len()).then_some(age)
     }
 
-    /// Inserts a field and evicts the oldest ones; one that is larger than the table empties it (RFC 7541 section 4.4).
-    /// Returns the number of the entry.
+    /// Inserts a field and evicts the oldest ones; one that is larger than the table empties it (RFC 7541
+    /// section 4.4). Returns the number of the entry.
     pub(super) fn insert(&mut self, name: &[u8], value: &[u8], id: FieldId, is_valid: bool) -> Option<u16> {
         let size = name.len() + value.len() + ENTRY_OVERHEAD;
         if size > self.max_size {
@@ -126,7 +126,8 @@ impl Table {
         }
     }
 
-    /// Makes capacity for `count` bytes: moves the entries to the front when at least half is evicted, else doubles.
+    /// Makes capacity for `count` bytes: moves the entries to the front when at least half is evicted, else
+    /// doubles.
     fn make_space(&mut self, count: usize) {
         if self.bytes.len() + count <= self.bytes.capacity() {
             return;

@@ -1,4 +1,5 @@
-//! The client's side: heads of responses, interim ones, faults of servers, refusals, and the limits of starting requests.
+//! The client's side: heads of responses, interim ones, faults of servers, refusals, and the limits of
+//! starting requests.
 
 use super::wire::*;
 use http2::{

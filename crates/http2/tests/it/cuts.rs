@@ -13,8 +13,8 @@ struct Seen {
     output: Vec<u8>,
 }
 
-/// Feeds the input in pieces that end at the cuts. Each head is answered, data is consumed at the end only, so that the
-/// output does not depend on the cuts.
+/// Feeds the input in pieces that end at the cuts. Each head is answered, data is consumed at the end only,
+/// so that the output does not depend on the cuts.
 fn run(mut connection: Connection, input: &[u8], cuts: &[usize]) -> Seen {
     let mut seen = Seen::default();
     let (mut at, mut keys) = (0, Vec::new());

@@ -1,5 +1,5 @@
-//! Every fault of a peer has the right code at the right level: the connection or one stream. The cases follow the sections
-//! of RFC 9113, and cover those that h2spec tries.
+//! Every fault of a peer has the right code at the right level: the connection or one stream. The cases
+//! follow the sections of RFC 9113, and cover those that h2spec tries.
 
 use super::wire::*;
 use http2::{Config, Connection, ErrorCode};

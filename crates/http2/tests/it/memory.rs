@@ -14,7 +14,8 @@ fn total(connection: &Connection) -> usize {
 /// The most that a peer can make an idle connection take by filling the decoder's table.
 const HOSTILE_BYTES: usize = 16 * 1024;
 
-/// A request as a browser sends it: its fields are inserted into the table, or are there since the first request.
+/// A request as a browser sends it: its fields are inserted into the table, or are there since the first
+/// request.
 fn browser_request(id: u32, is_first: bool) -> Vec<u8> {
     let fields = [
         ("user-agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"),

@@ -1,5 +1,5 @@
-//! The engine against the `h2` crate, in both roles over a pipe in memory: many streams, bodies larger than windows, trailers,
-//! resets, graceful shutdown, and a header table of size zero.
+//! The engine against the `h2` crate, in both roles over a pipe in memory: many streams, bodies larger than
+//! windows, trailers, resets, graceful shutdown, and a header table of size zero.
 #![allow(clippy::unwrap_used)]
 
 mod asker;

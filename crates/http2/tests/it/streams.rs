@@ -1,4 +1,5 @@
-//! The life of streams on a server: heads, bodies both ways, trailers, resets, release, and keys that go stale.
+//! The life of streams on a server: heads, bodies both ways, trailers, resets, release, and keys that go
+//! stale.
 
 use super::wire::*;
 use http2::{BodyState, Config, ErrorCode, Event, FieldSink, Priority, ResetBy, Scheme, hpack};

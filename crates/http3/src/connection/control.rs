@@ -1,5 +1,5 @@
-//! The control stream of the peer: frames in parts, SETTINGS, GOAWAY, MAX_PUSH_ID and priorities (RFC 9114 section 7.2, RFC
-//! 9218 section 7.2). It does not know other streams.
+//! The control stream of the peer: frames in parts, SETTINGS, GOAWAY, MAX_PUSH_ID and priorities (RFC 9114
+//! section 7.2, RFC 9218 section 7.2). It does not know other streams.
 
 use multiplex::{Priority, pool};
 

@@ -5,16 +5,16 @@ use crate::frame::kind;
 use crate::varint;
 
 impl Connection {
-    /// Announces the end: a server sends GOAWAY with the largest identifier, so that requests on their way are still
-    /// accepted, and a client starts no further requests. A server's driver calls
+    /// Announces the end: a server sends GOAWAY with the largest identifier, so that requests on their way
+    /// are still accepted, and a client starts no further requests. A server's driver calls
     /// [`finish_shutdown`](Connection::finish_shutdown) about a round trip later.
     pub fn shutdown(&mut self) {
         let id = if self.is_server { LARGEST_REQUEST_ID } else { 0 };
         self.send_goaway(id);
     }
 
-    /// Ends the acceptance of requests: GOAWAY says which were opened, and later ones are rejected. The driver closes the
-    /// connection with H3_NO_ERROR once the accepted ones are complete.
+    /// Ends the acceptance of requests: GOAWAY says which were opened, and later ones are rejected. The
+    /// driver closes the connection with H3_NO_ERROR once the accepted ones are complete.
     pub fn finish_shutdown(&mut self) {
         let id = if self.is_server { self.next_request_id } else { 0 };
         self.send_goaway(id);

@@ -1,5 +1,5 @@
-//! Unidirectional streams of the peer: their types, which of them may be there, and the streams of QPACK (RFC 9114 section
-//! 6.2, RFC 9204 section 4.2). It does not know the frames of the control stream.
+//! Unidirectional streams of the peer: their types, which of them may be there, and the streams of QPACK (RFC
+//! 9114 section 6.2, RFC 9204 section 4.2). It does not know the frames of the control stream.
 
 use super::Connection;
 use crate::flood::Cost;
@@ -19,8 +19,8 @@ pub struct UniStream {
 pub enum UniState {
     /// The driver reads on.
     Open,
-    /// The driver stops the stream with H3_STREAM_CREATION_ERROR and forgets it: bytes of an unknown type have no meaning
-    /// (RFC 9114 section 6.2).
+    /// The driver stops the stream with H3_STREAM_CREATION_ERROR and forgets it: bytes of an unknown type
+    /// have no meaning (RFC 9114 section 6.2).
     Unwanted,
 }
 
@@ -61,7 +61,8 @@ impl Connection {
     pub fn end_uni(&mut self, uni: &UniStream) -> Result<(), ConnectionError> {
         self.check_failure()?;
         match uni.kind {
-            // RFC 9114 section 6.2 tolerates a stream that ends before its type; it counts as one of an unknown type.
+            // RFC 9114 section 6.2 tolerates a stream that ends before its type; it counts as one of an
+            // unknown type.
             Kind::Unknown => self.charge(Cost::UnknownStream),
             Kind::Unwanted => Ok(()),
             Kind::Control | Kind::Encoder | Kind::Decoder(_) => Err(self.critical_stream_closed()),
@@ -109,7 +110,8 @@ impl Connection {
         Ok(kind)
     }
 
-    /// Instructions of the peer's encoder: with a table of capacity zero the only possible one sets the capacity to zero.
+    /// Instructions of the peer's encoder: with a table of capacity zero the only possible one sets the
+    /// capacity to zero.
     fn read_encoder(&mut self, input: &[u8]) -> Result<(), ConnectionError> {
         for &byte in input {
             if byte != SET_CAPACITY_ZERO {
@@ -121,8 +123,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Instructions of the peer's decoder: stream cancellations only, because this side's encoder inserts nothing that could
-    /// be acknowledged. `inside` is the number of bytes of an identifier that have come.
+    /// Instructions of the peer's decoder: stream cancellations only, because this side's encoder inserts
+    /// nothing that could be acknowledged. `inside` is the number of bytes of an identifier that have come.
     fn read_decoder(&mut self, inside: &mut u8, input: &[u8]) -> Result<(), ConnectionError> {
         let fault = |reason| Err(ConnectionError::new(ErrorCode::QPACK_DECODER_STREAM_ERROR, reason));
         for &byte in input {

@@ -58,8 +58,8 @@ fn literal<'a>(name: Text<'a>, value: Text<'a>, scratch: &'a [u8], is_sensitive:
     Field { name, value, id: FieldId::of(name), is_valid, is_sensitive }
 }
 
-/// Reads the prefix of the section: no insertion is required, so that the base has no meaning but must not be negative (RFC
-/// 9204 section 4.5.1).
+/// Reads the prefix of the section: no insertion is required, so that the base has no meaning but must not be
+/// negative (RFC 9204 section 4.5.1).
 #[inline]
 fn prefix(section: &mut &[u8]) -> Result<(), QpackError> {
     if let [0, 0, rest @ ..] = section {
@@ -174,7 +174,8 @@ mod tests {
             let _ = lines(&[&[0, 0][..], &section].concat());
         }
 
-        /// Fields survive encoding and decoding, with static references where the table has the name or the field.
+        /// Fields survive encoding and decoding, with static references where the table has the name or the
+        /// field.
         #[test]
         fn fields_survive_a_round_trip(
             fields in proptest::collection::vec((0..130_usize, "[ -~]{0,30}", any::<bool>(), any::<bool>()), 0..20),

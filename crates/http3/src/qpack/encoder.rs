@@ -21,8 +21,9 @@ pub fn begin(out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, 0]);
 }
 
-/// Appends a field. `id` is the number of the name, `name` is its text in any case and is written in lower case; both were
-/// checked. A field that is sensitive, or is known to be a secret, is marked so that no further hop puts it into a table.
+/// Appends a field. `id` is the number of the name, `name` is its text in any case and is written in lower
+/// case; both were checked. A field that is sensitive, or is known to be a secret, is marked so that no
+/// further hop puts it into a table.
 pub fn field(out: &mut Vec<u8>, id: FieldId, name: &[u8], value: &[u8], is_sensitive: bool) {
     let is_sensitive = is_sensitive || is_secret(id, value);
     match static_table::first_of(id, name) {
@@ -52,9 +53,8 @@ fn with_name(out: &mut Vec<u8>, first: u8, value: &[u8], is_sensitive: bool) {
     string::write(out, 0x00, 7, value);
 }
 
-/// True for secrets that could be guessed by the size of what is sent, if a further hop put them into a table (RFC 9204
-/// section
-/// 7.1.3).
+/// True for secrets that could be guessed by the size of what is sent, if a further hop put them into a table
+/// (RFC 9204 section 7.1.3).
 fn is_secret(id: FieldId, value: &[u8]) -> bool {
     match id {
         FieldId::Authorization | FieldId::ProxyAuthorization | FieldId::ApiKey => true,

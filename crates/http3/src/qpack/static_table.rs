@@ -1,5 +1,5 @@
-//! The static table of RFC 9204 appendix A, with the numbers of the names, and the way from a field to its entry. It refuses
-//! to know how references are written.
+//! The static table of RFC 9204 appendix A, with the numbers of the names, and the way from a field to its
+//! entry. It refuses to know how references are written.
 
 use message::FieldId::{self, Other};
 
@@ -23,7 +23,8 @@ pub(super) fn get(index: usize) -> Option<&'static StaticEntry> {
     TABLE.get(index)
 }
 
-/// The index of the first entry with a name in any case, [`NO_INDEX`] if there is none. Pseudo-fields are not found.
+/// The index of the first entry with a name in any case, [`NO_INDEX`] if there is none. Pseudo-fields are not
+/// found.
 #[inline]
 pub(super) fn first_of(id: FieldId, name: &[u8]) -> u8 {
     if id != Other { LINKS.by_id[id as usize & 0x7F] } else { first_by_name(name) }

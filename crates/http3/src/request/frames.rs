@@ -1,5 +1,5 @@
-//! From the bytes of a request stream to frames: frames in parts, which frame may come now, and the end of the stream. It
-//! does not know the fields of a section.
+//! From the bytes of a request stream to frames: frames in parts, which frame may come now, and the end of
+//! the stream. It does not know the fields of a section.
 
 use multiplex::pool;
 
@@ -9,8 +9,8 @@ use crate::frame::{self, FrameHeader, kind};
 use crate::{Connection, ConnectionError, ErrorCode, Fault, Limits, StreamError};
 
 impl RequestReader {
-    /// Takes bytes of the stream, up to the next event. The driver calls again with the rest of them. After a stream error
-    /// and a head that is too large everything is dropped.
+    /// Takes bytes of the stream, up to the next event. The driver calls again with the rest of them. After a
+    /// stream error and a head that is too large everything is dropped.
     ///
     /// # Errors
     /// The peer broke a rule of the stream or of the connection.
@@ -22,7 +22,8 @@ impl RequestReader {
         Ok(Step { consumed: input.len() - rest.len(), event })
     }
 
-    /// Says that the peer ended the stream. The message is complete if there is no error; trailers may be there.
+    /// Says that the peer ended the stream. The message is complete if there is no error; trailers may be
+    /// there.
     ///
     /// # Errors
     /// The stream ended inside a frame (an error of the connection) or inside the message.

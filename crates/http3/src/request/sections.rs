@@ -1,5 +1,5 @@
-//! Field sections of a request stream: heads, interim heads and trailers, and what they do to the state of the message. It
-//! does not know frames and the rules of fields.
+//! Field sections of a request stream: heads, interim heads and trailers, and what they do to the state of
+//! the message. It does not know frames and the rules of fields.
 
 use message::Method;
 use multiplex::{HeadReader, Parsed, Section, StoredHead, pool};

@@ -1,4 +1,5 @@
-//! The rules of HTTP/3 as a driver meets them: requests, responses, unidirectional streams, limits, cuts of the input.
+//! The rules of HTTP/3 as a driver meets them: requests, responses, unidirectional streams, limits, cuts of
+//! the input.
 #![allow(clippy::unwrap_used)]
 
 mod control;

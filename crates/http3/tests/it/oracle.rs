@@ -1,5 +1,6 @@
-//! The engine against the `h3` crate, in both roles over QUIC connections on 127.0.0.1: many streams, bodies in both
-//! directions, trailers, resets, heads beyond limits, graceful shutdown, and every entry of the static table.
+//! The engine against the `h3` crate, in both roles over QUIC connections on 127.0.0.1: many streams, bodies
+//! in both directions, trailers, resets, heads beyond limits, graceful shutdown, and every entry of the
+//! static table.
 #![allow(clippy::unwrap_used)]
 
 mod client_side;

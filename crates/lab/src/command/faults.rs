@@ -1,4 +1,5 @@
-//! `weir lab faults`: converts the command line into the settings of a run with faulty endpoints. It measures nothing.
+//! `weir lab faults`: converts the command line into the settings of a run with faulty endpoints. It measures
+//! nothing.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,7 +9,7 @@ use anyhow::{Context, bail};
 use super::run::{program, unused_name};
 use crate::contender::Definition;
 use crate::faults::{self, EndpointFault, FaultRunSettings};
-use crate::files::{LabFiles, FilesArguments, select};
+use crate::files::{FilesArguments, LabFiles, select};
 use crate::result::Protection;
 use crate::run::Binaries;
 
@@ -125,7 +126,10 @@ mod tests {
     #[test]
     fn named_faults_keep_their_order() {
         let arguments = parse("--fault restart dies --protection recommended");
-        assert_eq!(named(&arguments.fault, &EndpointFault::ALL), [EndpointFault::Dies, EndpointFault::Restart]);
+        assert_eq!(
+            named(&arguments.fault, &EndpointFault::ALL),
+            [EndpointFault::Dies, EndpointFault::Restart]
+        );
         assert_eq!(arguments.protection, [Protection::Recommended]);
         assert_eq!(named(&parse("").fault, &EndpointFault::ALL), EndpointFault::ALL);
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 
-use crate::forwarder::{Buffers, Layer, Model, ForwarderSettings, start};
+use crate::forwarder::{Buffers, ForwarderSettings, Layer, Model, start};
 use crate::terminal::print;
 
 /// Arguments of `weir lab forwarder`.

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::files::{LabFiles, FilesArguments, select};
+use crate::files::{FilesArguments, LabFiles, select};
 use crate::ports::Ports;
 use crate::run::{Binaries, Interrupt, Interrupted, RunningPrograms};
 use crate::terminal::{Paint, print, print_error};
@@ -27,7 +27,8 @@ pub fn run(arguments: &InstallArguments) -> anyhow::Result<ExitCode> {
     let contenders = select("contender", &files.contenders()?, &arguments.names, |one| &one.name, |_| true)?;
     let interrupt = Interrupt::listen()?;
     let program = std::env::current_exe()?;
-    let stage = RunningPrograms::new(program, files, Binaries::new(), Ports::default(), Vec::new(), interrupt)?;
+    let stage =
+        RunningPrograms::new(program, files, Binaries::new(), Ports::default(), Vec::new(), interrupt)?;
     let paint = Paint::for_stdout();
     let mut all = true;
     for contender in &contenders {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::files::{LabFiles, FilesArguments};
+use crate::files::{FilesArguments, LabFiles};
 use crate::ports::Ports;
 use crate::run::{Binaries, Interrupt, Interrupted, RunningPrograms};
 use crate::terminal::{Paint, print};
@@ -34,8 +34,14 @@ pub fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
     let contenders = files.contenders()?;
     let width = contenders.iter().map(|contender| contender.name.len()).max().unwrap_or(0);
     let program = std::env::current_exe()?;
-    let stage =
-        RunningPrograms::new(program, files, Binaries::new(), Ports::default(), Vec::new(), Interrupt::listen()?)?;
+    let stage = RunningPrograms::new(
+        program,
+        files,
+        Binaries::new(),
+        Ports::default(),
+        Vec::new(),
+        Interrupt::listen()?,
+    )?;
     for contender in &contenders {
         let state = match stage.script(contender, "version", VERSION_LIMIT) {
             Ok(_) => paint.good("installed"),

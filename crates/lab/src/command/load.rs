@@ -1,4 +1,5 @@
-//! `weir lab load`: the load generator at the command line. It turns arguments into a plan and an outcome into words.
+//! `weir lab load`: the load generator at the command line. It turns arguments into a plan and an outcome
+//! into words.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -8,14 +9,17 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use crate::load::{self, ResponseCheck, Expectation, Habit, LoadMode, LoadPlan, Talk, LoadTarget, Tls, LoadTransport};
+use crate::load::{
+    self, Expectation, Habit, LoadMode, LoadPlan, LoadTarget, LoadTransport, ResponseCheck, Talk, Tls,
+};
 use crate::scenario::TlsVersion;
 
 /// Arguments of `weir lab load`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct LoadArguments {
-    /// The URL to request: http://HOST:PORT/PATH (also for WebSocket) or https://…; certificates are not verified. With
-    /// tcp://HOST:PORT or udp://HOST:PORT, bytes or datagrams are sent that `weir lab echo` sends back
+    /// The URL to request: http://HOST:PORT/PATH (also for WebSocket) or https://…; certificates are not
+    /// verified. With tcp://HOST:PORT or udp://HOST:PORT, bytes or datagrams are sent that `weir lab echo`
+    /// sends back
     #[arg(value_name = "URL")]
     url: String,
     /// Connections, on all threads together
@@ -24,7 +28,8 @@ pub struct LoadArguments {
     /// Threads; connections, requests and rate are divided among them
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     threads: u16,
-    /// How long requests are sent [default: 10, unless --requests is given; slow and idle clients stay until stopped]
+    /// How long requests are sent [default: 10, unless --requests is given; slow and idle clients stay until
+    /// stopped]
     #[arg(short, long, value_name = "SECONDS")]
     seconds: Option<f64>,
     /// End after so many requests
@@ -45,8 +50,8 @@ pub struct LoadArguments {
     /// The only version of TLS that is offered [default: both]
     #[arg(long, value_enum, value_name = "VERSION")]
     tls_version: Option<LoadTlsVersion>,
-    /// Requests are POSTs with a body of so many bytes; with --websocket, tcp:// and udp://, the length of a message
-    /// [default: none, 64]
+    /// Requests are POSTs with a body of so many bytes; with --websocket, tcp:// and udp://, the length of a
+    /// message [default: none, 64]
     #[arg(short, long, value_name = "N")]
     body_bytes: Option<u64>,
     /// How long connecting, and an answer, may take
@@ -58,7 +63,8 @@ pub struct LoadArguments {
     /// The length of every answer's body [default: that of the first good one]
     #[arg(long, value_name = "N")]
     expect_bytes: Option<u64>,
-    /// Compare every answer's body with that of this URL, asked once before [default: with the first good answer]
+    /// Compare every answer's body with that of this URL, asked once before [default: with the first good
+    /// answer]
     #[arg(long, value_name = "URL")]
     expect_like: Option<String>,
     /// One answer in so many may be a 500; the origin fails on purpose
@@ -82,7 +88,8 @@ pub struct LoadArguments {
     /// Over TCP, each connection sends the ClientHello of a client that asks for this name, and no more
     #[arg(long, value_name = "NAME", conflicts_with = "body_bytes")]
     server_name: Option<String>,
-    /// Datagrams in flight over all sources, which are the connections [default: 64, or as many as there are sources]
+    /// Datagrams in flight over all sources, which are the connections [default: 64, or as many as there are
+    /// sources]
     #[arg(long, value_name = "N")]
     at_once: Option<u32>,
     /// Be slow clients on all connections; prints `ready` when they stand
@@ -124,8 +131,8 @@ enum Slow {
     Readers,
 }
 
-/// Sends requests and prints the outcome, also when it is ended by SIGINT or SIGTERM. Exit code 1 if no response came
-/// although some were expected; other failures are in the outcome.
+/// Sends requests and prints the outcome, also when it is ended by SIGINT or SIGTERM. Exit code 1 if no
+/// response came although some were expected; other failures are in the outcome.
 pub fn run(arguments: &LoadArguments) -> anyhow::Result<ExitCode> {
     let plan = arguments.plan()?;
     let stop = Arc::new(AtomicBool::new(false));

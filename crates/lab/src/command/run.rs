@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 
 use crate::contender::Definition;
-use crate::files::{LabFiles, FilesArguments, select};
+use crate::files::{FilesArguments, LabFiles, select};
 use crate::run::{Binaries, RunSettings, Wishes};
 
 /// Arguments of `weir lab run`.
@@ -42,8 +42,8 @@ pub struct RunArguments {
     /// Another binary of Weir, as a further contender of this name
     #[arg(long, value_name = "NAME=PATH")]
     also: Vec<String>,
-    /// The contenders of a round take turns of so many milliseconds: CPU per request only, but of differences of few
-    /// percent
+    /// The contenders of a round take turns of so many milliseconds: CPU per request only, but of differences
+    /// of few percent
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(TURN_MS))]
     turn_ms: Option<u64>,
     /// Pin no process to cores
@@ -133,8 +133,8 @@ impl RunArguments {
         })
     }
 
-    /// The part of this command line that the command of a single scenario has to repeat, besides its scenario, rounds
-    /// and seconds.
+    /// The part of this command line that the command of a single scenario has to repeat, besides its
+    /// scenario, rounds and seconds.
     fn choices(&self) -> Vec<String> {
         let mut words = Vec::new();
         let named: Vec<String> = match (self.contender.is_empty(), self.quick) {

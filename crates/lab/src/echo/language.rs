@@ -1,5 +1,5 @@
-//! The first bytes of a connection, by which a client tells the origin of layer 4 its wish, and the block of bytes that a
-//! bulk transfer repeats. Gateways see bytes like any others.
+//! The first bytes of a connection, by which a client tells the origin of layer 4 its wish, and the block of
+//! bytes that a bulk transfer repeats. Gateways see bytes like any others.
 
 use std::sync::OnceLock;
 
@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 pub(crate) enum Wish {
     /// All bytes come back.
     Echo,
-    /// A message of this length comes back, then the origin closes, so that its side keeps the port of the connection
-    /// (TIME_WAIT) and a load generator does not run out of ports.
+    /// A message of this length comes back, then the origin closes, so that its side keeps the port of the
+    /// connection (TIME_WAIT) and a load generator does not run out of ports.
     Once(usize),
     /// The block of [`block`], again and again.
     Block,
@@ -26,7 +26,8 @@ const ONCE: &[u8] = b"weir-lab once ";
 const HANDSHAKE: u8 = 0x16;
 const RECORD_HEAD_BYTES: usize = 5;
 
-/// Reads the wish from the bytes so far; `None` if more are needed. The record of a ClientHello comes back once.
+/// Reads the wish from the bytes so far; `None` if more are needed. The record of a ClientHello comes back
+/// once.
 pub(crate) fn wish(bytes: &[u8]) -> Option<Wish> {
     let compared = bytes.len().min(MARK.len());
     if bytes.first() == Some(&HANDSHAKE) {
@@ -48,7 +49,8 @@ pub(crate) fn wish(bytes: &[u8]) -> Option<Wish> {
     }
 }
 
-/// A message of this length that comes back once. `bytes` is from [`REQUEST_BYTES`] to [`super::BUFFER_BYTES`].
+/// A message of this length that comes back once. `bytes` is from [`REQUEST_BYTES`] to
+/// [`super::BUFFER_BYTES`].
 pub(crate) fn once(bytes: usize) -> Vec<u8> {
     let mut message = format!("weir-lab once {bytes:05}\n").into_bytes();
     message.extend((message.len()..bytes).map(|at| b'a' + (at % 23) as u8));
@@ -60,7 +62,8 @@ pub(crate) fn request() -> &'static [u8] {
     BLOCK
 }
 
-/// A block of [`BLOCK_BYTES`] bytes in which no part is like another, so that lost, repeated and exchanged bytes are noticed.
+/// A block of [`BLOCK_BYTES`] bytes in which no part is like another, so that lost, repeated and exchanged
+/// bytes are noticed.
 pub(crate) fn block() -> &'static [u8] {
     static MADE: OnceLock<Vec<u8>> = OnceLock::new();
     MADE.get_or_init(|| {

@@ -1,5 +1,5 @@
-//! The requests that an endpoint received, by time, and the question when a gateway's traffic left an endpoint and
-//! returned. It switches no condition and sends nothing.
+//! The requests that an endpoint received, by time, and the question when a gateway's traffic left an
+//! endpoint and returned. It switches no condition and sends nothing.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -30,7 +30,8 @@ impl Arrivals {
         self.steps.iter().map(|step| u64::from(step.load(Ordering::Relaxed))).sum()
     }
 
-    /// The requests of each [`WINDOW`] from `from` until `until`; an incomplete window at the end is left out.
+    /// The requests of each [`WINDOW`] from `from` until `until`; an incomplete window at the end is left
+    /// out.
     pub(super) fn windows(&self, from: Instant, until: Instant) -> Vec<u64> {
         let begin = self.step(from).min(self.steps.len());
         let end = self.step(until).clamp(begin, self.steps.len());
@@ -55,16 +56,17 @@ pub(super) struct TrafficShare {
 }
 
 impl TrafficShare {
-    /// Seconds until the traffic was off the endpoint: until the end of the last window in which it got more than
-    /// [`OFF_SHARE`] of its even share. `None` if that was within the last second, so that it was never off.
+    /// Seconds until the traffic was off the endpoint: until the end of the last window in which it got more
+    /// than [`OFF_SHARE`] of its even share. `None` if that was within the last second, so that it was never
+    /// off.
     pub(super) fn off_after_s(&self) -> Option<f64> {
         let last = self.find(|share| share > OFF_SHARE).last().copied();
         let is_never = last.is_some_and(|index| index + TAIL_WINDOWS >= self.all.len());
         (!is_never).then(|| last.map_or(0.0, end_s))
     }
 
-    /// Seconds until the endpoint got [`BACK_SHARE`] of its even share again: until the end of the first such window.
-    /// `None` if there was none.
+    /// Seconds until the endpoint got [`BACK_SHARE`] of its even share again: until the end of the first such
+    /// window. `None` if there was none.
     pub(super) fn back_after_s(&self) -> Option<f64> {
         self.find(|share| share >= BACK_SHARE).first().copied().map(end_s)
     }
@@ -93,11 +95,13 @@ const STEP: Duration = Duration::from_millis(10);
 const STEPS_OF_A_WINDOW: usize = 10;
 /// Precision with which traffic is judged.
 pub(super) const WINDOW: Duration = Duration::from_millis(100);
-/// Traffic above this part of the even share counts as traffic; less may be trials whether the endpoint is back.
+/// Traffic above this part of the even share counts as traffic; less may be trials whether the endpoint is
+/// back.
 const OFF_SHARE: f64 = 0.1;
 /// An endpoint is back with this part of its even share.
 const BACK_SHARE: f64 = 0.5;
-/// A second in windows: traffic in the last second of a fault was never off; requests after the first are late.
+/// A second in windows: traffic in the last second of a fault was never off; requests after the first are
+/// late.
 const TAIL_WINDOWS: usize = 10;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The course of one run: a gateway in front of fresh endpoints, the load, and the endpoints' conditions switched at
-//! their times meanwhile.
+//! The course of one run: a gateway in front of fresh endpoints, the load, and the endpoints' conditions
+//! switched at their times meanwhile.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use super::endpoint::EndpointSet;
 use super::plan::{EndpointFault, Phases, Switch};
 use super::refused::RefusalCounter;
 use crate::contender::Definition;
-use crate::load::{self, ResponseCheck, Expectation, LoadMode, LoadPlan, LoadTarget, Tls, LoadTransport};
+use crate::load::{self, Expectation, LoadMode, LoadPlan, LoadTarget, LoadTransport, ResponseCheck, Tls};
 use crate::result::{FaultRun, FaultyTraffic, LoadOutcome, Protection};
 use crate::run::{Interrupt, RunningPrograms};
 
@@ -28,7 +28,8 @@ pub(super) struct Course<'a> {
 
 /// Connections of the load generator.
 pub(super) const CONNECTIONS: u32 = 64;
-/// Time after which a client gives a request up, counted from when it was sent, or waited in vain for a connection.
+/// Time after which a client gives a request up, counted from when it was sent, or waited in vain for a
+/// connection.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
 /// Load before a run, in seconds, in which gateways open their connections.
 const WARM_UP_S: f64 = 0.5;
@@ -44,8 +45,8 @@ const PATH: &str = "/checked-out";
 const BESIDE: Duration = Duration::from_secs(180);
 
 impl Course<'_> {
-    /// Requests per second that the contender forwards with its default settings to three healthy endpoints. Fails if
-    /// more than a few requests fail, because the rate of all runs depends on it.
+    /// Requests per second that the contender forwards with its default settings to three healthy endpoints.
+    /// Fails if more than a few requests fail, because the rate of all runs depends on it.
     pub(super) fn capacity(&mut self, definition: &Definition) -> anyhow::Result<f64> {
         let endpoints = self.endpoints(3)?;
         let running = self.stage.in_front_of(definition, &endpoints.addresses(), Protection::Default)?;
@@ -122,7 +123,12 @@ impl Course<'_> {
     }
 
     /// The traffic of the first endpoint. Refused connections count as its own, if they are given.
-    fn traffic(&self, endpoints: &EndpointSet, refused: Option<&RefusalCounter>, began: Instant) -> FaultyTraffic {
+    fn traffic(
+        &self,
+        endpoints: &EndpointSet,
+        refused: Option<&RefusalCounter>,
+        began: Instant,
+    ) -> FaultyTraffic {
         let [begin, recovery, end] = self.phases.ends().map(|at| began + at);
         let with = share(endpoints, refused, begin, recovery);
         // After its return the endpoint counts its own requests.
@@ -135,8 +141,8 @@ impl Course<'_> {
     }
 }
 
-/// The good responses per second of a measurement of capacity; none are a failure of the measurement, and so are failures
-/// of more than one request in [`GOOD_PER_FAILURE`].
+/// The good responses per second of a measurement of capacity; none are a failure of the measurement, and so
+/// are failures of more than one request in [`GOOD_PER_FAILURE`].
 fn capacity_of(outcome: &LoadOutcome) -> anyhow::Result<f64> {
     let failed = outcome.failures.all();
     if outcome.requests == 0 || failed * GOOD_PER_FAILURE > outcome.requests {
@@ -148,7 +154,12 @@ fn capacity_of(outcome: &LoadOutcome) -> anyhow::Result<f64> {
 }
 
 /// The share of the first endpoint in the traffic of a time.
-fn share(endpoints: &EndpointSet, refused: Option<&RefusalCounter>, from: Instant, until: Instant) -> TrafficShare {
+fn share(
+    endpoints: &EndpointSet,
+    refused: Option<&RefusalCounter>,
+    from: Instant,
+    until: Instant,
+) -> TrafficShare {
     let received: Vec<Vec<u64>> =
         endpoints.arrivals().map(|one: &Arrivals| one.windows(from, until)).collect();
     let mut faulty = received.first().cloned().unwrap_or_default();

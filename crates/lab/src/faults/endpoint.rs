@@ -1,5 +1,5 @@
-//! The endpoints behind a gateway under test: origins in this process. Their conditions are switched while they serve.
-//! One thread serves all of them. They record every request; they do not judge the traffic.
+//! The endpoints behind a gateway under test: origins in this process. Their conditions are switched while
+//! they serve. One thread serves all of them. They record every request; they do not judge the traffic.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -67,14 +67,14 @@ struct EndpointService {
 }
 
 impl EndpointSet {
-    /// Starts this many healthy endpoints, with room to record `length` from now on. They run on these cores, on all if
-    /// none is named. Fails if an address cannot be bound.
+    /// Starts this many healthy endpoints, with room to record `length` from now on. They run on these cores,
+    /// on all if none is named. Fails if an address cannot be bound.
     pub(super) fn start(count: u8, length: Duration, on: &[usize]) -> anyhow::Result<EndpointSet> {
         let began = Instant::now();
         let (mut endpoints, mut services) = (Vec::new(), Vec::new());
         for number in 1..=count {
-            // An address of their own, because a port of 127.0.0.1 that is closed for a while may become the local port
-            // of a connection.
+            // An address of their own, because a port of 127.0.0.1 that is closed for a while may become the
+            // local port of a connection.
             let address = SocketAddr::from((Ipv4Addr::new(127, 0, 1, number), 0));
             let listener =
                 listen(address).with_context(|| format!("no port for an endpoint at {address}"))?;
@@ -223,7 +223,8 @@ async fn died(condition: &mut watch::Receiver<EndpointCondition>) {
     let _ = condition.wait_for(|condition| *condition == EndpointCondition::Dead).await;
 }
 
-/// Returns when a connection ends by its endpoint's condition; one without a request in flight ends with its listener.
+/// Returns when a connection ends by its endpoint's condition; one without a request in flight ends with its
+/// listener.
 async fn closed(condition: &mut watch::Receiver<EndpointCondition>, is_idle: bool) {
     let is_closed = |condition: &EndpointCondition| {
         *condition == EndpointCondition::Dead || (is_idle && *condition == EndpointCondition::Stopped)

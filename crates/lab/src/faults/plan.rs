@@ -24,7 +24,13 @@ pub enum EndpointFault {
 
 impl EndpointFault {
     /// All faults, in the order in which they are measured.
-    pub const ALL: [EndpointFault; 5] = [EndpointFault::Dies, EndpointFault::Hangs, EndpointFault::Fails, EndpointFault::Slow, EndpointFault::Restart];
+    pub const ALL: [EndpointFault; 5] = [
+        EndpointFault::Dies,
+        EndpointFault::Hangs,
+        EndpointFault::Fails,
+        EndpointFault::Slow,
+        EndpointFault::Restart,
+    ];
 
     /// Its name, as on the command line.
     pub fn name(self) -> &'static str {
@@ -105,8 +111,8 @@ impl Phases {
         self.undisturbed + self.fault + self.back
     }
 
-    /// The changes of conditions, by their time. A fault of one endpoint lasts for the whole phase. With restarts, the
-    /// phase is divided among the endpoints; each is away for half of its turn.
+    /// The changes of conditions, by their time. A fault of one endpoint lasts for the whole phase. With
+    /// restarts, the phase is divided among the endpoints; each is away for half of its turn.
     pub(super) fn switches(&self, fault: EndpointFault) -> Vec<Switch> {
         let turns = if fault == EndpointFault::Restart { u32::from(fault.endpoints()) } else { 1 };
         let turn = self.fault / turns;
@@ -120,12 +126,12 @@ impl Phases {
     }
 }
 
-/// Shortest and longest undisturbed phase, in seconds: enough requests for a percentile, and for gateways to open their
-/// connections.
+/// Shortest and longest undisturbed phase, in seconds: enough requests for a percentile, and for gateways to
+/// open their connections.
 const LEAST_UNDISTURBED_S: f64 = 1.0;
 const MOST_UNDISTURBED_S: f64 = 5.0;
-/// Shortest and longest phase after the fault, in seconds: health checks find an endpoint again after two or three of
-/// them, at one a second.
+/// Shortest and longest phase after the fault, in seconds: health checks find an endpoint again after two or
+/// three of them, at one a second.
 const LEAST_BACK_S: f64 = 4.0;
 const MOST_BACK_S: f64 = 15.0;
 

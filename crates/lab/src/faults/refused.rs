@@ -1,6 +1,6 @@
-//! Connections that were refused while an endpoint's port was closed. No program sees them there, so that the kernel's
-//! counter of failed attempts (`AttemptFails`, RFC 4022 tcpAttemptFails) stands in: it counts all programs of this
-//! network namespace. It judges nothing.
+//! Connections that were refused while an endpoint's port was closed. No program sees them there, so that the
+//! kernel's counter of failed attempts (`AttemptFails`, RFC 4022 tcpAttemptFails) stands in: it counts all
+//! programs of this network namespace. It judges nothing.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -59,8 +59,9 @@ mod tests {
     fn refused_connections_are_counted_by_window() {
         let from = Instant::now();
         let at = |ms: u64| from + Duration::from_millis(ms);
-        let refused =
-            RefusalCounter { samples: vec![(at(0), 10), (at(50), 12), (at(99), 12), (at(150), 15), (at(950), 99)] };
+        let refused = RefusalCounter {
+            samples: vec![(at(0), 10), (at(50), 12), (at(99), 12), (at(150), 15), (at(950), 99)],
+        };
         assert_eq!(refused.windows(from, Duration::from_millis(100), 3), [2, 3, 0]);
         assert_eq!(refused.windows(at(60), Duration::from_millis(100), 2), [3, 0]);
     }

@@ -41,8 +41,8 @@ impl BodyProgress {
         matches!(self, Self::Over)
     }
 
-    /// The number of these bytes that belong to the body. The data of chunks is appended to `data`, for a client that
-    /// knows no chunks.
+    /// The number of these bytes that belong to the body. The data of chunks is appended to `data`, for a
+    /// client that knows no chunks.
     ///
     /// # Errors
     /// A chunk is malformed.
@@ -96,7 +96,8 @@ fn chunks(
 mod tests {
     use super::*;
 
-    /// Feeds the bytes in pieces of every size; checks how many belong to the body, and the data of its chunks.
+    /// Feeds the bytes in pieces of every size; checks how many belong to the body, and the data of its
+    /// chunks.
     fn check(body: impl Fn() -> BodyProgress, bytes: &[u8], expected: (usize, bool, &[u8])) {
         for size in 1..=bytes.len() {
             let (mut body, mut data, mut used) = (body(), Vec::new(), 0);

@@ -1,5 +1,5 @@
-//! One request and its response: heads are parsed and written anew, bodies are forwarded unchanged, in both directions
-//! at once. It does not choose the upstream connection.
+//! One request and its response: heads are parsed and written anew, bodies are forwarded unchanged, in both
+//! directions at once. It does not choose the upstream connection.
 
 use std::net::IpAddr;
 
@@ -66,7 +66,9 @@ impl Exchange {
     /// Reads the next request's head; `false` when the client has ended the connection instead.
     pub(super) async fn read_request(&mut self, source: &mut BufferedSource) -> Result<bool, ForwardFault> {
         self.answer_has_begun = false;
-        let Some(mut buffer) = source.next().await.map_err(|_| ForwardFault::Client)? else { return Ok(false) };
+        let Some(mut buffer) = source.next().await.map_err(|_| ForwardFault::Client)? else {
+            return Ok(false);
+        };
         loop {
             match parse_request(&buffer, &mut self.request, &mut self.request_wire, &HeadLimits::default())
                 .map_err(ForwardFault::Request)?
@@ -118,7 +120,11 @@ impl Exchange {
     }
 
     /// The request's head for the origin, with the part of the body that has arrived already.
-    fn request_head(&self, client: &mut BufferedSource, body: &mut BodyProgress) -> Result<Buffer, ForwardFault> {
+    fn request_head(
+        &self,
+        client: &mut BufferedSource,
+        body: &mut BodyProgress,
+    ) -> Result<Buffer, ForwardFault> {
         let (request, mut head) = (&self.request, self.buffers.take());
         let out = head.bytes_mut();
         let path = request.path();
@@ -143,8 +149,13 @@ impl Exchange {
         Ok(head)
     }
 
-    /// Forwards the response with its interim responses; returns whether the client's connection can be used again.
-    async fn answer(&mut self, origin: &mut BufferedSource, to_client: &mut LinkWriter) -> Result<bool, ForwardFault> {
+    /// Forwards the response with its interim responses; returns whether the client's connection can be used
+    /// again.
+    async fn answer(
+        &mut self,
+        origin: &mut BufferedSource,
+        to_client: &mut LinkWriter,
+    ) -> Result<bool, ForwardFault> {
         let is_old = self.request.version == Version::Http10;
         loop {
             self.read_response(origin).await?;
@@ -248,14 +259,23 @@ impl Exchange {
 }
 
 /// Appends the next bytes to an incomplete head.
-async fn append(buffer: &mut Buffer, source: &mut BufferedSource, fault: fn() -> ForwardFault) -> Result<(), ForwardFault> {
+async fn append(
+    buffer: &mut Buffer,
+    source: &mut BufferedSource,
+    fault: fn() -> ForwardFault,
+) -> Result<(), ForwardFault> {
     let more = source.more().await.map_err(|_| fault())?.ok_or_else(fault)?;
     buffer.bytes_mut().extend_from_slice(&more);
     Ok(())
 }
 
 /// Appends the part of the body that arrived together with its head, so that both are one write.
-fn join(out: &mut Vec<u8>, source: &mut BufferedSource, body: &mut BodyProgress, unpack: bool) -> Result<(), ()> {
+fn join(
+    out: &mut Vec<u8>,
+    source: &mut BufferedSource,
+    body: &mut BodyProgress,
+    unpack: bool,
+) -> Result<(), ()> {
     if body.is_over() {
         return Ok(());
     }

@@ -1,5 +1,5 @@
-//! Layer 7: serves the requests of a client's connection in turn, each with an upstream connection that is kept
-//! afterwards. `exchange` forwards one request; this module chooses the connections.
+//! Layer 7: serves the requests of a client's connection in turn, each with an upstream connection that is
+//! kept afterwards. `exchange` forwards one request; this module chooses the connections.
 
 use std::io;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use super::buffers::{Buffer, Buffers};
 use super::exchange::{ConnectionReuse, Exchange, ForwardFault};
 use super::link::{LinkReader, LinkWriter};
-use super::loops::{Loops, LoopLocation};
+use super::loops::{LoopLocation, Loops};
 
 /// Bytes of a connection; some may have been read before they were needed.
 #[derive(Debug)]
@@ -62,7 +62,12 @@ pub(super) struct UpstreamLink {
 }
 
 /// Serves one client until it or a fault ends its connection.
-pub(super) async fn serve((reader, mut writer): (LinkReader, LinkWriter), client: IpAddr, me: usize, loops: &Loops) {
+pub(super) async fn serve(
+    (reader, mut writer): (LinkReader, LinkWriter),
+    client: IpAddr,
+    me: usize,
+    loops: &Loops,
+) {
     let mut source = BufferedSource::new(reader);
     let mut exchange = Exchange::new(client, loops.settings.buffers);
     loop {

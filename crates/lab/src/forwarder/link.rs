@@ -1,5 +1,5 @@
-//! One connection, as used by an event loop: its socket is on this loop, or on another one that exchanges the bytes
-//! over channels. It knows neither which of the two was chosen nor the meaning of the bytes.
+//! One connection, as used by an event loop: its socket is on this loop, or on another one that exchanges the
+//! bytes over channels. It knows neither which of the two was chosen nor the meaning of the bytes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,8 +11,8 @@ use tokio::sync::mpsc;
 
 use super::buffers::{Buffer, Buffers};
 
-/// Pieces in flight between two loops, each way: 256 KiB, as much as a socket holds. A full channel makes its sender
-/// wait.
+/// Pieces in flight between two loops, each way: 256 KiB, as much as a socket holds. A full channel makes its
+/// sender wait.
 const PIECES_UNDER_WAY: usize = 16;
 
 /// Where bytes come from.
@@ -94,7 +94,8 @@ pub(super) fn lend((reader, writer): (LinkReader, LinkWriter)) -> (LinkReader, L
     (LinkReader::There(from_here), LinkWriter::There(to_here))
 }
 
-/// Sends the bytes of the socket to the other loop, until the end, a fault, or until that loop drops its receiver.
+/// Sends the bytes of the socket to the other loop, until the end, a fault, or until that loop drops its
+/// receiver.
 async fn carry_out(mut reader: LinkReader, pieces: mpsc::Sender<io::Result<Buffer>>) {
     loop {
         let read = tokio::select! {
@@ -109,7 +110,8 @@ async fn carry_out(mut reader: LinkReader, pieces: mpsc::Sender<io::Result<Buffe
     }
 }
 
-/// Writes the bytes of the other loop to the socket. If a write fails, the end of the channel tells the other loop.
+/// Writes the bytes of the other loop to the socket. If a write fails, the end of the channel tells the other
+/// loop.
 async fn carry_in(mut pieces: mpsc::Receiver<Buffer>, mut writer: LinkWriter) {
     while let Some(piece) = pieces.recv().await {
         if writer.write(piece).await.is_err() {

@@ -1,5 +1,5 @@
-//! The event loops: one thread each with a runtime of its own, and the choice of the loop for the next upstream
-//! connection. It knows how loops reach each other and nothing about forwarding.
+//! The event loops: one thread each with a runtime of its own, and the choice of the loop for the next
+//! upstream connection. It knows how loops reach each other and nothing about forwarding.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::layer7::UpstreamLink;
 use super::link::{self, LinkReader, LinkWriter};
-use super::{Layer, Model, ForwarderSettings, layer4, layer7};
+use super::{ForwarderSettings, Layer, Model, layer4, layer7};
 
 /// Connections that wait to be accepted; the kernel takes no more than its own limit.
 const BACKLOG: i32 = 4096;
@@ -63,7 +63,11 @@ impl Loops {
             return LoopLocation::Here;
         }
         let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.settings.workers;
-        if self.settings.model == Model::SharedPool && turn == me { LoopLocation::Here } else { LoopLocation::There(turn) }
+        if self.settings.model == Model::SharedPool && turn == me {
+            LoopLocation::Here
+        } else {
+            LoopLocation::There(turn)
+        }
     }
 
     /// A new connection to the origin.
@@ -163,7 +167,10 @@ fn listen(address: SocketAddr) -> anyhow::Result<std::net::TcpListener> {
 }
 
 /// Opens connections for other loops and carries them.
-async fn carry(mut orders: mpsc::UnboundedReceiver<oneshot::Sender<io::Result<Halves>>>, settings: ForwarderSettings) {
+async fn carry(
+    mut orders: mpsc::UnboundedReceiver<oneshot::Sender<io::Result<Halves>>>,
+    settings: ForwarderSettings,
+) {
     while let Some(reply) = orders.recv().await {
         tokio::spawn(async move {
             let halves = link::connect(settings.origin, settings.buffers).await.map(link::lend);

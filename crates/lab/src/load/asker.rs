@@ -1,6 +1,6 @@
-//! One thread of the load generator: connections on one epoll instance, and the loop that gives them requests, by the
-//! responses (closed loop) or by the clock (open loop). The connections know the bytes to send and the expected
-//! responses.
+//! One thread of the load generator: connections on one epoll instance, and the loop that gives them
+//! requests, by the responses (closed loop) or by the clock (open loop). The connections know the bytes to
+//! send and the expected responses.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventFlags};
 use rustix::io::Errno;
 
-use super::connection::{LoadConnection, LoadJob, ConnectionPhase, EventOutcome, nanoseconds};
+use super::connection::{ConnectionPhase, EventOutcome, LoadConnection, LoadJob, nanoseconds};
 use super::schedule::LoadSchedule;
 use super::tally::{FailureKind, Tally};
 use super::timer::Timer;
@@ -57,7 +57,12 @@ pub(super) enum RequestSource {
 
 impl<'a> LoadThread<'a> {
     /// Allocates the resources of the run; connects nothing yet.
-    pub(super) fn new(job: &'a LoadJob, limits: LoadLimits, source: RequestSource, tally: Tally) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        job: &'a LoadJob,
+        limits: LoadLimits,
+        source: RequestSource,
+        tally: Tally,
+    ) -> anyhow::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("no epoll instance to be had")?;
         let timer = match source {
             RequestSource::Open(_) => Some(Timer::new(&epoll, TIMER).context("no timer to be had")?),
@@ -102,8 +107,8 @@ impl<'a> LoadThread<'a> {
         }
     }
 
-    /// Sends requests until the source or the time is over and every request has a response or has timed out, or until
-    /// `stop`. Returns the tally.
+    /// Sends requests until the source or the time is over and every request has a response or has timed out,
+    /// or until `stop`. Returns the tally.
     pub(super) fn run(mut self, stop: &AtomicBool) -> Tally {
         self.clock = Instant::now();
         self.begun = true;
@@ -148,8 +153,9 @@ impl<'a> LoadThread<'a> {
         self.tally
     }
 
-    /// In a run with periods, clients give up requests that were due before `before_ns` and wait for a connection, so
-    /// that a standstill does not delay the requests of later periods. In other runs such requests are sent late.
+    /// In a run with periods, clients give up requests that were due before `before_ns` and wait for a
+    /// connection, so that a standstill does not delay the requests of later periods. In other runs such
+    /// requests are sent late.
     fn expire(&mut self, before_ns: u64, now_ns: u64) {
         let RequestSource::Open(schedule) = &mut self.source else { return };
         if self.tally.periods().is_none() {
@@ -274,11 +280,13 @@ impl<'a> LoadThread<'a> {
                 ConnectionPhase::Connecting if lasted_ns > self.limits.timeout_ns => {
                     self.fail(number, FailureKind::Connect, "no connection was made in time".to_owned());
                 }
-                ConnectionPhase::Asking | ConnectionPhase::Upgrading | ConnectionPhase::Securing if lasted_ns > self.limits.timeout_ns => {
+                ConnectionPhase::Asking | ConnectionPhase::Upgrading | ConnectionPhase::Securing
+                    if lasted_ns > self.limits.timeout_ns =>
+                {
                     self.fail(number, FailureKind::Timeout, "no whole answer came in time".to_owned());
                 }
-                // The server was told that this is the last request. If it does not close, that is no failure, and the
-                // wait ends.
+                // The server was told that this is the last request. If it does not close, that is no
+                // failure, and the wait ends.
                 ConnectionPhase::Ending if lasted_ns > LONGEST_ENDING_NS => {
                     connection.close(ConnectionPhase::Closed);
                     self.release(number, now_ns);
@@ -326,8 +334,8 @@ const TIMER: u64 = u64::MAX;
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Most events of one call; more wait for the next.
 const EVENTS: usize = 256;
-/// Most connections being opened at once, because a listener's queue holds these; the SYN of further ones would be
-/// repeated only after a second.
+/// Most connections being opened at once, because a listener's queue holds these; the SYN of further ones
+/// would be repeated only after a second.
 const CONNECTING_AT_ONCE: usize = 256;
 /// How often connections are checked for timeouts; the precision of timeouts.
 const SWEEP: Timespec = Timespec { tv_sec: 0, tv_nsec: SWEEP_NS as i64 };

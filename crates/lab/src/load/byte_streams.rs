@@ -1,5 +1,6 @@
-//! The load generator for bytes over TCP: messages that come back on kept connections, one message for each connection, or a
-//! block that the origin repeats. Every byte is compared. It plans nothing: `load` says how many, how long and which bytes.
+//! The load generator for bytes over TCP: messages that come back on kept connections, one message for each
+//! connection, or a block that the origin repeats. Every byte is compared. It plans nothing: `load` says how
+//! many, how long and which bytes.
 
 mod link;
 
@@ -24,7 +25,8 @@ use link::{ByteStreamLink, ByteStreamPhase, Taken};
 /// The exchange on every connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Talk {
-    /// A message comes back before the next one is sent. A new connection for each, if requests of a connection are 1.
+    /// A message comes back before the next one is sent. A new connection for each, if requests of a
+    /// connection are 1.
     Messages,
     /// A ClientHello that names the host of the target; it comes back and the origin closes.
     Hello,
@@ -49,8 +51,8 @@ pub(super) struct ByteStreamShare<'a> {
     pub(super) timeout_ns: u64,
 }
 
-/// Carries out the share of one thread, from `barrier` on, after its kept connections stand. Fails if the machine lacks a
-/// resource.
+/// Carries out the share of one thread, from `barrier` on, after its kept connections stand. Fails if the
+/// machine lacks a resource.
 pub(super) fn run(
     share: ByteStreamShare<'_>,
     tally: Tally,
@@ -196,7 +198,11 @@ impl<'a> Talker<'a> {
             Talk::Messages | Talk::Hello => Ok(()),
         });
         if let Err(error) = pushed {
-            self.fail(number, FailureKind::Broken, format!("a connection broke: {}", std::io::Error::from(error)));
+            self.fail(
+                number,
+                FailureKind::Broken,
+                format!("a connection broke: {}", std::io::Error::from(error)),
+            );
         }
     }
 
@@ -236,7 +242,11 @@ impl<'a> Talker<'a> {
         let now_ns = self.now_ns();
         let link = &mut self.links[number];
         let took_ns = now_ns.saturating_sub(link.since_ns);
-        self.tally.answer(now_ns, took_ns, if is_same { &ComparisonResult::Good } else { &ComparisonResult::Bytes });
+        self.tally.answer(
+            now_ns,
+            took_ns,
+            if is_same { &ComparisonResult::Good } else { &ComparisonResult::Bytes },
+        );
         self.in_flight = self.in_flight.saturating_sub(1);
         if self.share.talk == Talk::Bulk {
             // The origin goes on by itself.

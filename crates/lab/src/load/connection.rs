@@ -1,5 +1,5 @@
-//! One connection of the load generator: from its beginning through many requests to its end. It moves bytes and judges
-//! responses; it does not choose the next request or its time.
+//! One connection of the load generator: from its beginning through many requests to its end. It moves bytes
+//! and judges responses; it does not choose the next request or its time.
 
 mod messages;
 mod opening;
@@ -11,7 +11,7 @@ use peer::Fault;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
-use super::expect::{BodyComparison, Measure, ComparisonResult};
+use super::expect::{BodyComparison, ComparisonResult, Measure};
 use super::reading::ResponseParser;
 use super::socket;
 use super::tally::{FailureKind, Tally};
@@ -86,8 +86,8 @@ pub(super) enum ConnectionPhase {
     Asking,
     /// The last response is complete; the server has to close.
     Ending,
-    /// Closed after it could not be opened, or was closed unexpectedly; it waits so that not all time goes into
-    /// attempts.
+    /// Closed after it could not be opened, or was closed unexpectedly; it waits so that not all time goes
+    /// into attempts.
     Resting,
 }
 
@@ -98,7 +98,8 @@ pub(super) enum EventOutcome {
     Wait,
     /// The connection is open and has no request.
     Ready,
-    /// The request was answered, at this time; [`ConnectionPhase`] tells whether the connection is open, ends or is closed.
+    /// The request was answered, at this time; [`ConnectionPhase`] tells whether the connection is open, ends
+    /// or is closed.
     Answered(u64),
     /// The expected end of the connection came.
     Ended,
@@ -159,7 +160,10 @@ impl LoadConnection {
 
     /// Whether it is being opened.
     pub(super) fn is_opening(&self) -> bool {
-        matches!(self.phase, ConnectionPhase::Connecting | ConnectionPhase::Securing | ConnectionPhase::Upgrading)
+        matches!(
+            self.phase,
+            ConnectionPhase::Connecting | ConnectionPhase::Securing | ConnectionPhase::Upgrading
+        )
     }
 
     /// Whether it broke before its first response.
@@ -208,7 +212,8 @@ impl LoadConnection {
         self.sent < self.saying(job).len() || !self.owed.is_empty() || is_encrypted_unsent
     }
 
-    /// Sends as many bytes as the kernel takes. A pending pong is sent before or after a message, never inside it.
+    /// Sends as many bytes as the kernel takes. A pending pong is sent before or after a message, never
+    /// inside it.
     fn push(&mut self, job: &LoadJob) -> EventOutcome {
         let Some(mut wire) = self.wire.take() else { return EventOutcome::Wait };
         let step = wire.flush().map_or_else(broken, |()| self.push_to(&mut wire, job));
@@ -303,7 +308,8 @@ impl LoadConnection {
     fn whole(&mut self, job: &LoadJob, is_over: bool, tally: &mut Tally, clock: &Instant) -> EventOutcome {
         let now_ns = nanoseconds(clock);
         let verdict = self.comparison.end(&job.measure, self.reading.status);
-        // A server that answers before it has read the request cannot be sent another after the rest of the body.
+        // A server that answers before it has read the request cannot be sent another after the rest of the
+        // body.
         let is_cut = self.sent < self.saying(job).len();
         self.served += 1;
         self.has_session = true;

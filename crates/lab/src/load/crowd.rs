@@ -1,5 +1,5 @@
-//! Clients that hold a connection and hardly use it: heads and bodies sent by the byte, responses read by a few bytes,
-//! and idle connections. One thread holds thousands. A client that is cut reconnects.
+//! Clients that hold a connection and hardly use it: heads and bodies sent by the byte, responses read by a
+//! few bytes, and idle connections. One thread holds thousands. A client that is cut reconnects.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -125,7 +125,8 @@ impl<'a> Crowd<'a> {
         })
     }
 
-    /// Runs until `stop` or for `seconds` after the moment when all clients are connected, which calls `ready`.
+    /// Runs until `stop` or for `seconds` after the moment when all clients are connected, which calls
+    /// `ready`.
     pub(super) fn run(
         mut self,
         seconds: Option<Duration>,
@@ -172,8 +173,8 @@ impl<'a> Crowd<'a> {
         Ok(outcome)
     }
 
-    /// Opens new clients, a few at a time, and those that have been away long enough; gives up connections that are not
-    /// established in time.
+    /// Opens new clients, a few at a time, and those that have been away long enough; gives up connections
+    /// that are not established in time.
     fn sweep(&mut self, now_ns: u64) {
         let under_way = self.clients.iter().filter(|client| client.stage == CrowdStage::Connecting).count();
         let mut room = CONNECTING_AT_ONCE.saturating_sub(under_way);
@@ -284,7 +285,11 @@ impl<'a> Crowd<'a> {
     }
 
     fn broke(&mut self, number: usize, error: Errno) {
-        self.cut(number, FailureKind::Broken, format!("a connection was cut: {}", std::io::Error::from(error)));
+        self.cut(
+            number,
+            FailureKind::Broken,
+            format!("a connection was cut: {}", std::io::Error::from(error)),
+        );
     }
 
     /// Reads once, at most `most` bytes; returns whether more may be readable.
@@ -352,8 +357,8 @@ impl Turns {
         Self { schedule: LoadSchedule::new(rate, 0, 1, u64::MAX, u64::MAX), asked_ns: 0 }
     }
 
-    /// How many turns have become due since the last call. Turns missed while this process was stopped are left out,
-    /// because slow clients that catch up would be quick ones.
+    /// How many turns have become due since the last call. Turns missed while this process was stopped are
+    /// left out, because slow clients that catch up would be quick ones.
     fn due(&mut self, now_ns: u64) -> usize {
         let stood_still = now_ns.saturating_sub(self.asked_ns) > STANDSTILL_NS;
         self.asked_ns = now_ns;
@@ -399,8 +404,8 @@ fn said(job: &LoadJob, habit: Habit) -> (Vec<u8>, Vec<u8>) {
     }
 }
 
-/// How long the client that leaves as number `number` stays away: clients that are cut together reconnect one by one,
-/// evenly, because multiples of the golden ratio are spread evenly.
+/// How long the client that leaves as number `number` stays away: clients that are cut together reconnect one
+/// by one, evenly, because multiples of the golden ratio are spread evenly.
 fn away_ns(number: u64) -> u64 {
     const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
     let share = number.wrapping_mul(GOLDEN) >> 32;
@@ -413,8 +418,8 @@ fn invited(all: usize, ramp_up: Duration, now_ns: u64) -> usize {
     (all as u128 * u128::from(now_ns) / ramp_ns).min(all as u128) as usize
 }
 
-/// Opens a connection. A reader's has the segments of a network and a small buffer, so that a large response does not
-/// fit into this side's kernel and the server sees a slow reader.
+/// Opens a connection. A reader's has the segments of a network and a small buffer, so that a large response
+/// does not fit into this side's kernel and the server sees a slow reader.
 fn connect(job: &LoadJob, habit: Habit, epoll: &OwnedFd, number: usize) -> Result<OwnedFd, Errno> {
     let socket = socket::open(job.target.address)?;
     if matches!(habit, Habit::Readers { .. }) {
@@ -429,8 +434,8 @@ fn connect(job: &LoadJob, habit: Habit, epoll: &OwnedFd, number: usize) -> Resul
 
 const BUFFER_BYTES: usize = 16 * 1024;
 const EVENTS: usize = 256;
-/// The precision of turns. A timer for each would cost more; a much coarser one would make bursts, which independent
-/// clients do not make.
+/// The precision of turns. A timer for each would cost more; a much coarser one would make bursts, which
+/// independent clients do not make.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 /// Far beyond a [`TICK`]: this process was stopped, or it got no processor.
 const STANDSTILL_NS: u64 = 100_000_000;
@@ -438,8 +443,8 @@ const SWEEP_NS: u64 = 20_000_000;
 /// Most connections being opened at once, because the queue of a listener holds these.
 const CONNECTING_AT_ONCE: usize = 200;
 const CONNECTING_NS: u64 = 5_000_000_000;
-/// Shortest time before a client that was cut reconnects; the next constant is how much longer some wait, because
-/// clients that are cut and reconnect together would be a burst for ever.
+/// Shortest time before a client that was cut reconnects; the next constant is how much longer some wait,
+/// because clients that are cut and reconnect together would be a burst for ever.
 const SHORTEST_AWAY_NS: u64 = 200_000_000;
 const AWAY_SPREAD_NS: u64 = 1_000_000_000;
 /// Bytes that a reader reads in a turn.

@@ -1,6 +1,6 @@
-//! The load generator for datagrams over UDP: many sources, each with a socket of its own, and some datagrams in flight, which
-//! come back. Every byte is compared. A datagram that does not come back in time is a timeout; one that comes later is
-//! ignored.
+//! The load generator for datagrams over UDP: many sources, each with a socket of its own, and some datagrams
+//! in flight, which come back. Every byte is compared. A datagram that does not come back in time is a
+//! timeout; one that comes later is ignored.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;

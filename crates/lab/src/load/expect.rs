@@ -1,5 +1,5 @@
-//! The expected response, and the comparison of each response with it: status, length, every byte. It reads no socket
-//! and counts nothing.
+//! The expected response, and the comparison of each response with it: status, length, every byte. It reads
+//! no socket and counts nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -46,9 +46,9 @@ pub(super) enum ComparisonResult {
     Bytes,
 }
 
-/// The reference that responses are compared with: the first good one of any thread. One response at a time is kept to
-/// become it. Of responses that arrive meanwhile a digest is stored and compared later, so that large responses on many
-/// connections are not all in memory.
+/// The reference that responses are compared with: the first good one of any thread. One response at a time
+/// is kept to become it. Of responses that arrive meanwhile a digest is stored and compared later, so that
+/// large responses on many connections are not all in memory.
 #[derive(Debug)]
 pub(super) struct Measure {
     expectation: Expectation,
@@ -59,7 +59,8 @@ pub(super) struct Measure {
     early: Mutex<Vec<Digest>>,
 }
 
-/// The first good response: its digest, and its body unless only lengths are compared or it is too large to keep.
+/// The first good response: its digest, and its body unless only lengths are compared or it is too large to
+/// keep.
 #[derive(Debug)]
 struct First {
     digest: Digest,
@@ -104,8 +105,8 @@ impl Measure {
         Measure { expectation, first, claimed: AtomicBool::new(false), early: Mutex::new(Vec::new()) }
     }
 
-    /// How many of the responses that were judged good before the reference existed differ from it, or from each other
-    /// if it never existed.
+    /// How many of the responses that were judged good before the reference existed differ from it, or from
+    /// each other if it never existed.
     pub(super) fn differing_early_ones(&self) -> u64 {
         let early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(measure) = self.first.get().map(|first| first.digest).or_else(|| early.first().copied())
@@ -126,7 +127,8 @@ impl BodyComparison {
         (self.bytes, self.differs, self.hash, self.manner) = (0, false, FNV_START, Manner::Count);
     }
 
-    /// Takes a piece of the body of a response with this status. Bodies of unexpected statuses are not compared.
+    /// Takes a piece of the body of a response with this status. Bodies of unexpected statuses are not
+    /// compared.
     pub(super) fn take(&mut self, measure: &Measure, status: u16, piece: &[u8]) {
         if self.bytes == 0 {
             self.manner = manner(measure, status);
@@ -163,7 +165,8 @@ impl BodyComparison {
         if let Some(wanted) = wanted.bytes.filter(|wanted| *wanted != had) {
             return ComparisonResult::Length { wanted, had };
         }
-        let digest = Digest { bytes: had, hash: if wanted.check == ResponseCheck::Bytes { self.hash } else { 0 } };
+        let digest =
+            Digest { bytes: had, hash: if wanted.check == ResponseCheck::Bytes { self.hash } else { 0 } };
         // An empty body had no piece that could have claimed the reference.
         if self.manner == Manner::Keep || wanted.check == ResponseCheck::Length || had == 0 {
             let whole = wanted.check == ResponseCheck::Bytes && self.kept.len() as u64 == had;
@@ -180,7 +183,11 @@ impl BodyComparison {
             return ComparisonResult::Length { wanted: first.digest.bytes, had };
         }
         let digested = matches!(self.manner, Manner::Keep | Manner::Digest);
-        if self.differs || (digested && digest != first.digest) { ComparisonResult::Bytes } else { ComparisonResult::Good }
+        if self.differs || (digested && digest != first.digest) {
+            ComparisonResult::Bytes
+        } else {
+            ComparisonResult::Good
+        }
     }
 }
 
@@ -202,8 +209,8 @@ fn fnv(hash: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// How many of `answers` may be a 500 if one in `one_in` is intended. Other clients may use the same origin, so the
-/// number is random, and three standard deviations are allowed.
+/// How many of `answers` may be a 500 if one in `one_in` is intended. Other clients may use the same origin,
+/// so the number is random, and three standard deviations are allowed.
 pub(super) fn allowed_failing(answers: u64, one_in: u32) -> u64 {
     if one_in == 0 {
         return 0;
@@ -263,9 +270,17 @@ mod tests {
         check(Expectation { check: ResponseCheck::Length, ..expectation() }, "Hello", ComparisonResult::Good);
         let longer = ComparisonResult::Length { wanted: 5, had: 6 };
         check(Expectation { check: ResponseCheck::Length, ..expectation() }, "hello!", longer.clone());
-        check(Expectation { check: ResponseCheck::Status, ..expectation() }, "hello!", ComparisonResult::Good);
+        check(
+            Expectation { check: ResponseCheck::Status, ..expectation() },
+            "hello!",
+            ComparisonResult::Good,
+        );
         check(Expectation { bytes: Some(5), ..expectation() }, "hello!", longer);
-        check(Expectation { body: Some(b"hello".to_vec()), ..expectation() }, "hallo", ComparisonResult::Bytes);
+        check(
+            Expectation { body: Some(b"hello".to_vec()), ..expectation() },
+            "hallo",
+            ComparisonResult::Bytes,
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! The load generator over HTTP/3: clients with a QUIC connection and a UDP socket each, and some requests in flight on
-//! it. QUIC is quinn's, so that this is a runtime per thread and costs more than the generator for TCP; framing is the
-//! crate `http3`. It plans nothing: `load` says how many, how long and what to expect.
+//! The load generator over HTTP/3: clients with a QUIC connection and a UDP socket each, and some requests in
+//! flight on it. QUIC is quinn's, so that this is a runtime per thread and costs more than the generator for
+//! TCP; framing is the crate `http3`. It plans nothing: `load` says how many, how long and what to expect.
 
 mod link;
 
@@ -36,8 +36,8 @@ pub(super) struct Http3Share {
     pub(super) timeout: Duration,
 }
 
-/// Carries out the share of one thread, from `barrier` on, after its connections stand. Fails if the machine lacks a
-/// resource.
+/// Carries out the share of one thread, from `barrier` on, after its connections stand. Fails if the machine
+/// lacks a resource.
 pub(super) fn run(
     share: Http3Share,
     job: &Arc<LoadJob>,
@@ -221,9 +221,9 @@ async fn stream(shared: Rc<Http3ThreadState>, link: Http3Link) {
         comparison.begin(&shared.job.measure);
         let exchange = exchange(&shared, &link, &mut comparison, &mut head, sent_ns / 1_000_000);
         let ended = tokio::time::timeout(shared.share.timeout, exchange).await;
-        match ended
-            .unwrap_or_else(|_| Err(Http3Failure::Failed(FailureKind::Timeout, "no whole answer came in time".to_owned())))
-        {
+        match ended.unwrap_or_else(|_| {
+            Err(Http3Failure::Failed(FailureKind::Timeout, "no whole answer came in time".to_owned()))
+        }) {
             Ok(status) => {
                 let now_ns = shared.now_ns();
                 let verdict = comparison.end(&shared.job.measure, status);
@@ -309,7 +309,10 @@ fn read(
                 *status = head.status;
             }
             Some(RequestEvent::HeadTooLarge) => {
-                return Err(Http3Failure::Failed(FailureKind::Content, "the fields of an answer are too large".to_owned()));
+                return Err(Http3Failure::Failed(
+                    FailureKind::Content,
+                    "the fields of an answer are too large".to_owned(),
+                ));
             }
             Some(RequestEvent::Data(range)) => comparison.take(&shared.job.measure, *status, &part[range]),
             None => {}

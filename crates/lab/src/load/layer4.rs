@@ -1,4 +1,5 @@
-//! Runs of the load generator over TCP and UDP: their rules, the bytes that are sent, and the shares of threads.
+//! Runs of the load generator over TCP and UDP: their rules, the bytes that are sent, and the shares of
+//! threads.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -7,7 +8,9 @@ use anyhow::bail;
 
 use super::race::{Raced, race};
 use super::tally::Tally;
-use super::{LARGEST_BODY_BYTES, LoadMode, LoadPlan, Talk, LoadTransport, byte_streams, datagrams, pattern, tls};
+use super::{
+    LARGEST_BODY_BYTES, LoadMode, LoadPlan, LoadTransport, Talk, byte_streams, datagrams, pattern, tls,
+};
 use crate::echo::BUFFER_BYTES;
 use crate::echo::language::{self, REQUEST_BYTES};
 use datagrams::NUMBER_BYTES;
@@ -15,7 +18,9 @@ use datagrams::NUMBER_BYTES;
 /// Checks the rules of bytes and datagrams; `None` if the plan is about HTTP.
 pub(super) fn check(plan: &LoadPlan) -> Option<anyhow::Result<()>> {
     match (plan.manner, plan.target.transport) {
-        (LoadMode::Tcp(_), LoadTransport::Tcp) | (LoadMode::Udp { .. }, LoadTransport::Udp) => Some(plan.check_layer4()),
+        (LoadMode::Tcp(_), LoadTransport::Tcp) | (LoadMode::Udp { .. }, LoadTransport::Udp) => {
+            Some(plan.check_layer4())
+        }
         (LoadMode::Tcp(_) | LoadMode::Udp { .. }, _) | (_, LoadTransport::Tcp | LoadTransport::Udp) => {
             Some(Err(anyhow::anyhow!("bytes need a URL with tcp://, datagrams one with udp://")))
         }
@@ -24,7 +29,11 @@ pub(super) fn check(plan: &LoadPlan) -> Option<anyhow::Result<()>> {
 }
 
 /// Sends all messages; returns the tallies of the threads.
-pub(super) fn send(plan: &LoadPlan, stop: &AtomicBool, during: impl FnOnce(Instant)) -> anyhow::Result<Raced> {
+pub(super) fn send(
+    plan: &LoadPlan,
+    stop: &AtomicBool,
+    during: impl FnOnce(Instant),
+) -> anyhow::Result<Raced> {
     let threads = usize::from(plan.threads);
     let tally = || Tally::new(plan.seconds.unwrap_or(0.0));
     Ok(match plan.manner {
@@ -81,7 +90,12 @@ impl LoadPlan {
         })
     }
 
-    fn bytes_share<'a>(&'a self, thread: usize, talk: Talk, message: &'a [u8]) -> byte_streams::ByteStreamShare<'a> {
+    fn bytes_share<'a>(
+        &'a self,
+        thread: usize,
+        talk: Talk,
+        message: &'a [u8],
+    ) -> byte_streams::ByteStreamShare<'a> {
         byte_streams::ByteStreamShare {
             target: &self.target,
             talk,

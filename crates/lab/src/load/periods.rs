@@ -1,5 +1,5 @@
-//! Counters of an open loop by the period in which a request was due, so that a wait counts where it began. It reads no
-//! clock; times are nanoseconds since the run began.
+//! Counters of an open loop by the period in which a request was due, so that a wait counts where it began.
+//! It reads no clock; times are nanoseconds since the run began.
 
 use std::time::Duration;
 
@@ -25,7 +25,8 @@ struct Period {
 }
 
 impl Periods {
-    /// Periods that end at these times, which ascend. Requests due after the last end count in the last period.
+    /// Periods that end at these times, which ascend. Requests due after the last end count in the last
+    /// period.
     pub(super) fn new(ends: &[Duration]) -> Periods {
         let mut begin_ns = 0;
         let period = |end: &Duration| {

@@ -11,8 +11,9 @@ use super::tally::Tally;
 /// The tallies of all threads, the time from their beginning on, and the CPU time in it.
 pub(super) type Raced = (Vec<thread::Result<anyhow::Result<Tally>>>, Duration, Duration);
 
-/// Runs all workers, each on a thread of its own. They begin together at the barrier, because a thread alone would find
-/// the server idle; `during` is called there. Returns their tallies, the time from the barrier on, and the CPU time in it.
+/// Runs all workers, each on a thread of its own. They begin together at the barrier, because a thread alone
+/// would find the server idle; `during` is called there. Returns their tallies, the time from the barrier on,
+/// and the CPU time in it.
 pub(super) fn race<W: Send>(
     workers: Vec<W>,
     work: impl Fn(W, &Barrier) -> anyhow::Result<Tally> + Sync,

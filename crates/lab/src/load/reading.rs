@@ -1,5 +1,5 @@
-//! Parses HTTP/1 responses from bytes as they arrive: the status, the body in pieces, and whether the connection can be
-//! used again. It does no I/O and does not know the expected response.
+//! Parses HTTP/1 responses from bytes as they arrive: the status, the body in pieces, and whether the
+//! connection can be used again. It does no I/O and does not know the expected response.
 
 use peer::Fault;
 use peer::body::{Body, Part};
@@ -35,8 +35,9 @@ impl ResponseParser {
         self.keeps = false;
     }
 
-    /// Takes the next bytes, hands the pieces of the body on with the status, and returns how many bytes belonged to this
-    /// answer. Bytes after an answer that [`is_whole`](Reading::is_whole) belong to no request.
+    /// Takes the next bytes, hands the pieces of the body on with the status, and returns how many bytes
+    /// belonged to this answer. Bytes after an answer that [`is_whole`](Reading::is_whole) belong to no
+    /// request.
     pub(super) fn take(&mut self, bytes: &[u8], mut piece: impl FnMut(u16, &[u8])) -> Result<usize, Fault> {
         let used = match self.body {
             Some(_) => 0,
@@ -69,8 +70,8 @@ impl ResponseParser {
         self.body.is_none() && self.carried.is_empty()
     }
 
-    /// Parses heads up to that of the final response; returns how many of `bytes` they took, or `None` if all were
-    /// taken and more are needed.
+    /// Parses heads up to that of the final response; returns how many of `bytes` they took, or `None` if all
+    /// were taken and more are needed.
     fn take_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
         let mut used = 0;
         loop {

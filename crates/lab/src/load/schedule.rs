@@ -1,5 +1,5 @@
-//! When requests are due in an open loop: at a fixed rate, whatever the responses do. It reads no clock; times are
-//! passed in, as nanoseconds since the run began.
+//! When requests are due in an open loop: at a fixed rate, whatever the responses do. It reads no clock;
+//! times are passed in, as nanoseconds since the run began.
 
 use std::collections::VecDeque;
 
@@ -20,8 +20,8 @@ pub(super) struct LoadSchedule {
 }
 
 impl LoadSchedule {
-    /// `rate` requests a second are due on all threads together, from 0 until before `end_ns`, and no more than `most`
-    /// on this one.
+    /// `rate` requests a second are due on all threads together, from 0 until before `end_ns`, and no more
+    /// than `most` on this one.
     pub(super) fn new(rate: f64, thread: usize, threads: usize, end_ns: u64, most: u64) -> LoadSchedule {
         let apart_ns = NANOSECONDS / rate;
         LoadSchedule {
@@ -59,7 +59,8 @@ impl LoadSchedule {
 
     /// When the next request becomes due; `None` if all have.
     pub(super) fn next_ns(&self) -> Option<u64> {
-        // Computed from the number and not from the request before, because a sum of rounded intervals would drift.
+        // Computed from the number and not from the request before, because a sum of rounded intervals would
+        // drift.
         let at = (self.offset_ns + self.due as f64 * self.interval_ns).round() as u64;
         (at < self.end_ns && self.due < self.most).then_some(at)
     }
@@ -76,8 +77,9 @@ impl LoadSchedule {
 }
 
 const NANOSECONDS: f64 = 1e9;
-/// Most due requests of one thread that wait for a connection. Beyond that the server is so far behind that waiting
-/// shows nothing more. At 100,000 per second it is a standstill of two and a half seconds; two megabytes.
+/// Most due requests of one thread that wait for a connection. Beyond that the server is so far behind that
+/// waiting shows nothing more. At 100,000 per second it is a standstill of two and a half seconds; two
+/// megabytes.
 const LONGEST_QUEUE: usize = 1 << 18;
 
 #[cfg(test)]

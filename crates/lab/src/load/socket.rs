@@ -7,8 +7,8 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-/// Begins a connection and registers it with `epoll`, edge-triggered, under `number`. [`connected`] reports the
-/// kernel's refusal later.
+/// Begins a connection and registers it with `epoll`, edge-triggered, under `number`. [`connected`] reports
+/// the kernel's refusal later.
 pub(super) fn connect(address: SocketAddr, epoll: &OwnedFd, number: u64) -> Result<OwnedFd, Errno> {
     let socket = open(address)?;
     begin(&socket, address)?;

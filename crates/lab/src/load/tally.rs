@@ -122,9 +122,13 @@ impl Tally {
         match verdict {
             ComparisonResult::Good => {}
             ComparisonResult::Failing => self.failing += 1,
-            ComparisonResult::Status(status) => self.fail(FailureKind::Status, || format!("an answer had status {status}")),
+            ComparisonResult::Status(status) => {
+                self.fail(FailureKind::Status, || format!("an answer had status {status}"))
+            }
             ComparisonResult::Length { wanted, had } => {
-                self.fail(FailureKind::Content, || format!("an answer's body had {had} bytes instead of {wanted}"));
+                self.fail(FailureKind::Content, || {
+                    format!("an answer's body had {had} bytes instead of {wanted}")
+                });
             }
             ComparisonResult::Bytes => {
                 self.fail(FailureKind::Content, || {
@@ -201,8 +205,8 @@ impl Tally {
         }
     }
 
-    /// The outcome of the run. `asked` is how long requests were sent; later responses make the run longer. 500s beyond
-    /// the allowed number become failures here.
+    /// The outcome of the run. `asked` is how long requests were sent; later responses make the run longer.
+    /// 500s beyond the allowed number become failures here.
     pub(super) fn outcome(mut self, run: &RunFacts) -> LoadOutcome {
         let allowed = allowed_failing(self.requests, run.failing_one_in);
         for _ in allowed..self.failing {

@@ -32,8 +32,8 @@ pub enum LoadTransport {
 }
 
 impl LoadTarget {
-    /// Parses `http://HOST[:PORT]/PATH`, `https://…`, `ws://…`, `tcp://HOST:PORT` or `udp://HOST:PORT`. Fails on other schemes
-    /// and on names that do not resolve.
+    /// Parses `http://HOST[:PORT]/PATH`, `https://…`, `ws://…`, `tcp://HOST:PORT` or `udp://HOST:PORT`. Fails
+    /// on other schemes and on names that do not resolve.
     pub fn parse(url: &str) -> anyhow::Result<LoadTarget> {
         let (rest, is_tls, transport) = match url.split_once("://") {
             Some(("http" | "ws", rest)) => (rest, false, LoadTransport::Http),

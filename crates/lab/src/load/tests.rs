@@ -15,7 +15,8 @@ mod layer4;
 mod messages;
 mod secure;
 
-/// Serves connections, each in a thread of its own, with `serve`, which receives the number of the connection.
+/// Serves connections, each in a thread of its own, with `serve`, which receives the number of the
+/// connection.
 fn server(serve: impl Fn(u64, &mut TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -46,8 +47,8 @@ fn request(stream: &mut TcpStream) -> Option<String> {
     Some(head + &String::from_utf8(body).unwrap())
 }
 
-/// Answers every request with the text that `answer` returns for its number, counted over all connections; an empty
-/// text is no response. Closes if the request says so.
+/// Answers every request with the text that `answer` returns for its number, counted over all connections; an
+/// empty text is no response. Closes if the request says so.
 fn answering(answer: impl Fn(u64) -> String + Send + Sync + 'static) -> SocketAddr {
     let count = AtomicU64::new(0);
     server(move |_, stream| {
@@ -85,7 +86,13 @@ fn plan(address: SocketAddr) -> LoadPlan {
         // As long as a busy machine may take, for tests without a stall.
         timeout: Duration::from_secs(60),
         tls: Tls::default(),
-        expect: Expectation { status: 200, bytes: None, failing_one_in: 0, check: ResponseCheck::Bytes, body: None },
+        expect: Expectation {
+            status: 200,
+            bytes: None,
+            failing_one_in: 0,
+            check: ResponseCheck::Bytes,
+            body: None,
+        },
     }
 }
 

@@ -1,5 +1,5 @@
-//! A timer for an epoll instance: finer than the milliseconds of `epoll_wait`, and without the slack that the kernel
-//! adds there.
+//! A timer for an epoll instance: finer than the milliseconds of `epoll_wait`, and without the slack that the
+//! kernel adds there.
 
 use std::os::fd::OwnedFd;
 

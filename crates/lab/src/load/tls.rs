@@ -1,5 +1,5 @@
-//! TLS as clients of the load generator speak it: which versions, which handshakes, and that nothing is verified, because
-//! certificates of the laboratory are signed by themselves. It moves no bytes.
+//! TLS as clients of the load generator speak it: which versions, which handshakes, and that nothing is
+//! verified, because certificates of the laboratory are signed by themselves. It moves no bytes.
 
 use std::sync::Arc;
 
@@ -17,14 +17,15 @@ use crate::scenario::TlsVersion;
 /// The choices of a run.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Tls {
-    /// Whether every connection after the first of its client resumes the session before it. Otherwise all handshakes are
-    /// full.
+    /// Whether every connection after the first of its client resumes the session before it. Otherwise all
+    /// handshakes are full.
     pub resume: bool,
     /// The only version that is offered; 1.2 and 1.3 if absent.
     pub version: Option<TlsVersion>,
 }
 
-/// The TLS of one client: its settings, and its sessions if it resumes them. A client has one connection at a time.
+/// The TLS of one client: its settings, and its sessions if it resumes them. A client has one connection at a
+/// time.
 #[derive(Clone, Debug)]
 pub(super) struct LoadTlsClient {
     settings: Arc<ClientConfig>,
@@ -65,7 +66,8 @@ impl LoadTlsClient {
     }
 }
 
-/// The record with the ClientHello of a client that names this server. Its random bytes are the same in each copy.
+/// The record with the ClientHello of a client that names this server. Its random bytes are the same in each
+/// copy.
 pub(crate) fn client_hello(host: &str) -> anyhow::Result<Vec<u8>> {
     let client = LoadTlsClient::new(Tls::default(), host)?;
     let mut connection = client.connection().map_err(anyhow::Error::msg)?;
@@ -101,15 +103,16 @@ fn settings(versions: &[&'static SupportedProtocolVersion]) -> anyhow::Result<Cl
         .with_no_client_auth())
 }
 
-/// The key exchanges are those that h2load offers first: every server of the last decade has them, so that no contender
-/// computes another one than the others.
+/// The key exchanges are those that h2load offers first: every server of the last decade has them, so that no
+/// contender computes another one than the others.
 fn provider() -> CryptoProvider {
     let mut provider = aws_lc_rs::default_provider();
     provider.kx_groups = vec![aws_lc_rs::kx_group::X25519, aws_lc_rs::kx_group::SECP256R1];
     provider
 }
 
-/// Accepts every certificate. Signatures are not computed either, because a load generator should cost little.
+/// Accepts every certificate. Signatures are not computed either, because a load generator should cost
+/// little.
 #[derive(Debug)]
 struct Trusting(Arc<CryptoProvider>);
 

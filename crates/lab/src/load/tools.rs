@@ -1,5 +1,5 @@
-//! The load generators that a scenario may name: their command lines, and the parsers of their reports. A figure that a
-//! tool does not report stays absent. Nothing is started here.
+//! The load generators that a scenario may name: their command lines, and the parsers of their reports. A
+//! figure that a tool does not report stays absent. Nothing is started here.
 
 mod ab;
 mod h2load;
@@ -85,9 +85,14 @@ impl ToolRun<'_> {
             bail!("{tool} does not speak {:?}: name another tool in the scenario", self.protocol);
         }
         let scheme = match self.protocol {
-            ScenarioProtocol::Http | ScenarioProtocol::Websocket | ScenarioProtocol::H2c | ScenarioProtocol::Grpc => "http",
+            ScenarioProtocol::Http
+            | ScenarioProtocol::Websocket
+            | ScenarioProtocol::H2c
+            | ScenarioProtocol::Grpc => "http",
             ScenarioProtocol::Https | ScenarioProtocol::Http2 | ScenarioProtocol::Http3 => "https",
-            ScenarioProtocol::Tcp | ScenarioProtocol::TlsByName => return Ok(format!("tcp://{}", self.address)),
+            ScenarioProtocol::Tcp | ScenarioProtocol::TlsByName => {
+                return Ok(format!("tcp://{}", self.address));
+            }
             ScenarioProtocol::Udp => return Ok(format!("udp://{}", self.address)),
         };
         Ok(format!("{scheme}://{}{}", self.address, self.load.path))

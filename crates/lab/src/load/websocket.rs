@@ -1,13 +1,13 @@
-//! The client's side of WebSocket (RFC 6455), as far as an echo needs it: the handshake with its proof checked, one
-//! masked message, and the comparison of its echo. It does no I/O.
+//! The client's side of WebSocket (RFC 6455), as far as an echo needs it: the handshake with its proof
+//! checked, one masked message, and the comparison of its echo. It does no I/O.
 
 use peer::Fault;
 use peer::websocket::{
     BINARY, CLOSE, CONTINUATION, FINAL, HEADER_BYTES_MAX, Header, MASKED, PING, PONG, RESERVED, accept, frame,
 };
 
-/// A handshake's request. The key is the same each time, because it only has to prove that the server understood the
-/// request.
+/// A handshake's request. The key is the same each time, because it only has to prove that the server
+/// understood the request.
 pub(super) fn handshake(host: &str, path: &str) -> Vec<u8> {
     format!(
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -16,8 +16,8 @@ pub(super) fn handshake(host: &str, path: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A final binary frame of a client. The mask is the same for all: proxies only pass it on, and making one each time
-/// would be measured.
+/// A final binary frame of a client. The mask is the same for all: proxies only pass it on, and making one
+/// each time would be measured.
 pub(super) fn message(payload: &[u8]) -> Vec<u8> {
     frame(FINAL | BINARY, payload, Some(MASK))
 }
@@ -36,11 +36,16 @@ pub(super) enum HandshakeFailure {
     Content(&'static str),
 }
 
-/// Searches the received bytes for the head of a handshake's response; returns its length if it is complete and valid.
+/// Searches the received bytes for the head of a handshake's response; returns its length if it is complete
+/// and valid.
 pub(super) fn check_handshake(came: &[u8]) -> Result<Option<usize>, HandshakeFailure> {
     let Some(end) = memchr::memmem::find(came, b"\r\n\r\n") else {
         let long = came.len() > LONGEST_HEAD_BYTES;
-        return if long { Err(HandshakeFailure::Content("a handshake longer than 64 KiB")) } else { Ok(None) };
+        return if long {
+            Err(HandshakeFailure::Content("a handshake longer than 64 KiB"))
+        } else {
+            Ok(None)
+        };
     };
     let status = came.get(9..12).and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
     match status {
@@ -189,7 +194,8 @@ mod tests {
             check(&good[..cut], Ok(None));
         }
         check("HTTP/1.1 502 Bad Gateway\r\n\r\n", Err(HandshakeFailure::Status(502)));
-        let unproven = HandshakeFailure::Content("a handshake whose Sec-WebSocket-Accept does not fit the key");
+        let unproven =
+            HandshakeFailure::Content("a handshake whose Sec-WebSocket-Accept does not fit the key");
         check("HTTP/1.1 101 Switching Protocols\r\n\r\n", Err(unproven));
         check("HTTP/1.1 101 X\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n", Err(unproven));
         let garbage = HandshakeFailure::Content("a handshake that begins with no status line");

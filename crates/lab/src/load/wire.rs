@@ -1,4 +1,5 @@
-//! The bytes of one connection of the load generator: a socket, with TLS over it if the URL says so. It knows no HTTP.
+//! The bytes of one connection of the load generator: a socket, with TLS over it if the URL says so. It knows
+//! no HTTP.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -49,7 +50,8 @@ impl Wire {
         self.tls.is_some()
     }
 
-    /// Goes on with the handshake; returns its kind once it is complete, `None` while the server has to answer.
+    /// Goes on with the handshake; returns its kind once it is complete, `None` while the server has to
+    /// answer.
     pub(super) fn secure(&mut self) -> Result<Option<HandshakeKind>, WireError> {
         let Wire { socket, tls } = self;
         let Some(tls) = tls else { return Ok(None) };
@@ -68,8 +70,8 @@ impl Wire {
         }
     }
 
-    /// Sends as many bytes as are taken, which may be none; returns the number. With TLS, bytes that were taken may still
-    /// wait for [`Self::flush`].
+    /// Sends as many bytes as are taken, which may be none; returns the number. With TLS, bytes that were
+    /// taken may still wait for [`Self::flush`].
     pub(super) fn send(&mut self, bytes: &[u8]) -> Result<usize, WireError> {
         let Wire { socket, tls } = self;
         let Some(tls) = tls else { return socket::send(socket, bytes).map_err(WireError::Socket) };
@@ -104,7 +106,8 @@ impl Wire {
             match tls.reader().read(buffer) {
                 Ok(bytes) => return Ok(Some(bytes)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                // A server that closes without `close_notify` has closed; lengths tell whether an answer was cut.
+                // A server that closes without `close_notify` has closed; lengths tell whether an answer was
+                // cut.
                 Err(_) => return Ok(Some(0)),
             }
             if let Filled::Nothing = fill(socket, tls)? {
@@ -113,8 +116,8 @@ impl Wire {
         }
     }
 
-    /// Whether a read of so many bytes into a buffer of this length has emptied the socket. With TLS the number of bytes
-    /// does not tell.
+    /// Whether a read of so many bytes into a buffer of this length has emptied the socket. With TLS the
+    /// number of bytes does not tell.
     pub(super) fn is_empty_after(&self, bytes: usize, length: usize) -> bool {
         self.tls.is_none() && bytes < length
     }

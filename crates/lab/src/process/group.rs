@@ -59,8 +59,8 @@ const START_PAUSE: Duration = Duration::from_millis(1);
 const QUOTED_LINES: usize = 12;
 
 impl ProcessGroup {
-    /// Starts it. Fails if the guard itself cannot be started; a program that cannot be started shows as one that has
-    /// ended.
+    /// Starts it. Fails if the guard itself cannot be started; a program that cannot be started shows as one
+    /// that has ended.
     pub fn start(start: &Start<'_>) -> anyhow::Result<Self> {
         let output = start.directory.join(format!("{}.out", start.name));
         let errors = start.directory.join(format!("{}.err", start.name));
@@ -86,8 +86,9 @@ impl ProcessGroup {
         ProcessTree::beneath(Pid::from_child(&self.guard).as_raw_nonzero().get())
     }
 
-    /// Stops its processes until [`ProcessGroup::go_on`], as soon as there are any. The list of processes is stored then, so
-    /// that continuing and stopping again cost one system call each. Processes started later are not stopped.
+    /// Stops its processes until [`ProcessGroup::go_on`], as soon as there are any. The list of processes is
+    /// stored then, so that continuing and stopping again cost one system call each. Processes started later
+    /// are not stopped.
     pub fn hold(&mut self) {
         while self.held.is_empty() && self.is_running() {
             let found = descendants(Pid::from_child(&self.guard).as_raw_nonzero().get());
@@ -106,8 +107,8 @@ impl ProcessGroup {
 
     fn signal(&self, signal: Signal) {
         for pid in &self.held {
-            // A process that has ended needs no signal, and its number is not reused within the milliseconds until that
-            // is noticed.
+            // A process that has ended needs no signal, and its number is not reused within the milliseconds
+            // until that is noticed.
             let _ = rustix::process::kill_process(*pid, signal);
         }
     }

@@ -1,9 +1,10 @@
-//! The guard between the laboratory and a program: `weir lab guard`, not meant to be typed. It pins and limits itself,
-//! starts the program, which inherits that, and waits for the end of the program or of its own standard input. That is
-//! a pipe that the laboratory holds: when the laboratory ends, even by a crash, the pipe closes and every process of
-//! the program is ended.
+//! The guard between the laboratory and a program: `weir lab guard`, not meant to be typed. It pins and
+//! limits itself, starts the program, which inherits that, and waits for the end of the program or of its own
+//! standard input. That is a pipe that the laboratory holds: when the laboratory ends, even by a crash, the
+//! pipe closes and every process of the program is ended.
 //!
-//! It adopts orphans, so a program that goes to the background or leaves workers behind is ended and accounted as well.
+//! It adopts orphans, so a program that goes to the background or leaves workers behind is ended and
+//! accounted as well.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

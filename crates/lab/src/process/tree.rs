@@ -1,11 +1,11 @@
-//! CPU, context switches and memory of a program and all its descendants, read from `/proc`. It starts and ends
-//! nothing.
+//! CPU, context switches and memory of a program and all its descendants, read from `/proc`. It starts and
+//! ends nothing.
 
 use std::collections::HashMap;
 use std::fs;
 
-/// CPU time in seconds. The sum is exact to a clock tick for each process; the kernel samples its split into user and
-/// system.
+/// CPU time in seconds. The sum is exact to a clock tick for each process; the kernel samples its split into
+/// user and system.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cpu {
     /// In user space.
@@ -48,8 +48,8 @@ pub struct Memory {
     pub rss_bytes: u64,
 }
 
-/// The processes below a guard. The guard itself is not counted, but the processes that it waited for are: dead
-/// children of the program for which no other process waited.
+/// The processes below a guard. The guard itself is not counted, but the processes that it waited for are:
+/// dead children of the program for which no other process waited.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessTree {
     guard: i32,

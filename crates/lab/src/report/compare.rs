@@ -1,11 +1,12 @@
-//! Compares two runs and distinguishes changes from noise. Machines drift between runs, so a contender is compared by
-//! its ratio to the baseline that both runs measured beside it; only without a baseline by its own numbers.
+//! Compares two runs and distinguishes changes from noise. Machines drift between runs, so a contender is
+//! compared by its ratio to the baseline that both runs measured beside it; only without a baseline by its
+//! own numbers.
 
 use std::collections::BTreeMap;
 
 use super::figure::Figure;
 use super::number;
-use super::statistics::{CONFIDENCE_PERCENT, Ratio, Spread, RatioSignificance, unpaired};
+use super::statistics::{CONFIDENCE_PERCENT, Ratio, RatioSignificance, Spread, unpaired};
 use super::summary;
 use super::table::{Cell, TextTable, Tone, wrapped};
 use crate::result::{ContenderResult, RunReport, ScenarioResult};
@@ -78,8 +79,8 @@ impl RunComparison {
         self.changes().filter(|(.., change)| change.ratio.verdict != RatioSignificance::TooFewRounds).count()
     }
 
-    /// Scenario, contender and figure of each change to slower, of the named contenders. The baseline is never listed,
-    /// because its own numbers depend on the machine.
+    /// Scenario, contender and figure of each change to slower, of the named contenders. The baseline is
+    /// never listed, because its own numbers depend on the machine.
     pub fn slower(&self, contenders: &[String]) -> Vec<(&str, &str, Figure)> {
         let wanted = |name: &str| contenders.iter().any(|contender| contender == name);
         self.changes()
@@ -106,8 +107,9 @@ impl RunComparison {
                 Some(baseline) => format!("  changes are of ratios to {baseline} within a round\n"),
                 None => "  changes are of the numbers themselves: the runs share no baseline\n".to_owned(),
             };
-            let mut table =
-                TextTable::with_numbers(std::iter::once("").chain(FIGURES.iter().map(|figure| figure.title())));
+            let mut table = TextTable::with_numbers(
+                std::iter::once("").chain(FIGURES.iter().map(|figure| figure.title())),
+            );
             table.rows = scenario.contenders.iter().map(row).collect();
             out += &table.aligned(paint, WIDTH);
             for sentence in &scenario.differences {
@@ -124,7 +126,9 @@ impl RunComparison {
         out
     }
 
-    fn changes(&self) -> impl Iterator<Item = (&ScenarioComparison, &ContenderComparison, Figure, &FigureChange)> {
+    fn changes(
+        &self,
+    ) -> impl Iterator<Item = (&ScenarioComparison, &ContenderComparison, Figure, &FigureChange)> {
         self.scenarios.iter().flat_map(|scenario| {
             scenario.contenders.iter().flat_map(move |contender| {
                 contender.changes.iter().map(move |(figure, change)| (scenario, contender, *figure, change))
@@ -298,7 +302,10 @@ mod tests {
         let told = of(&before, &after);
         assert!(told.slower(&["weir".to_owned(), "haproxy".to_owned(), "nginx".to_owned()]).is_empty());
         let nginx = told.scenarios[0].contenders.iter().find(|one| one.name == "nginx").unwrap();
-        assert_eq!((nginx.by_ratio, nginx.changes[&Figure::CpuUs].ratio.verdict), (false, RatioSignificance::Above));
+        assert_eq!(
+            (nginx.by_ratio, nginx.changes[&Figure::CpuUs].ratio.verdict),
+            (false, RatioSignificance::Above)
+        );
         // Without a shared baseline only the numbers themselves can be compared.
         let mut other = after.clone();
         other.scenarios[0].baseline = Some("haproxy".to_owned());

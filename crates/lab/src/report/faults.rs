@@ -6,7 +6,8 @@ use crate::faults::EndpointFault;
 use crate::result::{FaultResults, FaultRun, PeriodOutcome, RunReport};
 use crate::terminal::Paint;
 
-/// One fault as text: heading, table, and the failures by kind and phase. Empty if the report has no run of it.
+/// One fault as text: heading, table, and the failures by kind and phase. Empty if the report has no run of
+/// it.
 pub fn of_fault(report: &RunReport, fault: EndpointFault, paint: Paint) -> String {
     let Some(faults) = &report.faults else { return String::new() };
     let runs = runs(faults, fault);

@@ -1,5 +1,5 @@
-//! The figures of a run, each under one name everywhere: how it is read from a run, its unit, and which direction is
-//! good. It knows no medians.
+//! The figures of a run, each under one name everywhere: how it is read from a run, its unit, and which
+//! direction is good. It knows no medians.
 
 use serde::Serialize;
 
@@ -54,8 +54,8 @@ impl Figure {
     /// Reads the figure from one run; `None` if the run does not have it, or has an impossible value.
     pub fn of(self, run: &MeasuredRun) -> Option<f64> {
         let (load, usage) = (&run.load, &run.usage);
-        // A process tree without any CPU was not accounted: the origin alone has none. Without responses there is no
-        // CPU per response either.
+        // A process tree without any CPU was not accounted: the origin alone has none. Without responses
+        // there is no CPU per response either.
         let accounted = load.requests > 0 && usage.cpu_us_per_request() > 0.0;
         let value = match self {
             Self::RequestsPerSecond => run.turn_ms.is_none().then_some(load.requests_per_second),
@@ -131,7 +131,8 @@ mod tests {
 
     #[test]
     fn missing_figure_is_not_zero() {
-        let bare = MeasuredRun { round: 0, load: LoadOutcome::default(), usage: Usage::default(), turn_ms: None };
+        let bare =
+            MeasuredRun { round: 0, load: LoadOutcome::default(), usage: Usage::default(), turn_ms: None };
         for figure in Figure::ALL {
             let expected = (figure == Figure::RequestsPerSecond).then_some(0.0);
             assert_eq!(figure.of(&bare), expected, "{figure:?}");

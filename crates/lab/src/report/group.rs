@@ -1,8 +1,8 @@
-//! Groups of scenarios on a page. A stored run has no groups, so the group follows from the load of a scenario; the
-//! name of a scenario decides nothing.
+//! Groups of scenarios on a page. A stored run has no groups, so the group follows from the load of a
+//! scenario; the name of a scenario decides nothing.
 
 use crate::result::{RunReport, ScenarioResult};
-use crate::scenario::{ScenarioProtocol, Scenario, Tool};
+use crate::scenario::{Scenario, ScenarioProtocol, Tool};
 
 use super::summary::DIRECT;
 

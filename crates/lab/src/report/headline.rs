@@ -1,5 +1,5 @@
-//! A summary of one contender in a run: its place in every scenario, and where it is not first. Variants of it and the
-//! origin alone are left out.
+//! A summary of one contender in a run: its place in every scenario, and where it is not first. Variants of
+//! it and the origin alone are left out.
 
 use super::figure::Figure;
 use super::statistics::{Ratio, RatioSignificance, spread};

@@ -1,5 +1,6 @@
-//! A run as one page that needs no network and no other file. Charts are drawn here, as SVG; the script on the page
-//! only points, sorts, folds and copies. Texts of files and programs are escaped wherever they are written.
+//! A run as one page that needs no network and no other file. Charts are drawn here, as SVG; the script on
+//! the page only points, sorts, folds and copies. Texts of files and programs are escaped wherever they are
+//! written.
 
 #[cfg(test)]
 mod browser;
@@ -99,8 +100,8 @@ fn index_entries(report: &RunReport, group: ScenarioGroup, members: &[usize], an
     format!("<div><h3>{}</h3><ul>{entries}</ul></div>", group.title())
 }
 
-/// The anchor of every scenario: its name, so that a link to a scenario finds it in another run's page as well. A name
-/// that the page uses itself, or a repeated name, gets a number.
+/// The anchor of every scenario: its name, so that a link to a scenario finds it in another run's page as
+/// well. A name that the page uses itself, or a repeated name, gets a number.
 fn anchors(report: &RunReport) -> Vec<String> {
     let mut anchors: Vec<String> = Vec::new();
     for result in &report.scenarios {
@@ -225,7 +226,8 @@ fn rule() -> String {
     )
 }
 
-/// Scripts and styles without this nonce do not run, so that a program's version stays text even if escaping failed.
+/// Scripts and styles without this nonce do not run, so that a program's version stays text even if escaping
+/// failed.
 const NONCE: &str = "weir-laboratory";
 /// The style of charts, also outside of the page.
 const CHART_STYLE: &str = include_str!("html/chart.css");

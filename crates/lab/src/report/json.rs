@@ -1,5 +1,5 @@
-//! The stored form of a run: the measured numbers, and beside them medians and verdicts for users of JSON tools. Only
-//! the measured numbers are read back.
+//! The stored form of a run: the measured numbers, and beside them medians and verdicts for users of JSON
+//! tools. Only the measured numbers are read back.
 
 use std::fs;
 use std::path::Path;

@@ -1,9 +1,11 @@
-//! The TLS libraries of the contenders, as a note beside handshakes: a handshake is mostly the library's work, and another
-//! version of it may be much faster. It reads version texts; how they are made is in the start scripts.
+//! The TLS libraries of the contenders, as a note beside handshakes: a handshake is mostly the library's
+//! work, and another version of it may be much faster. It reads version texts; how they are made is in the
+//! start scripts.
 
 use crate::result::{RunReport, ScenarioResult};
 
-/// The note of a scenario in which each connection carries one request after its handshake; `None` for others.
+/// The note of a scenario in which each connection carries one request after its handshake; `None` for
+/// others.
 pub(super) fn note(report: &RunReport, result: &ScenarioResult) -> Option<String> {
     let scenario = &result.scenario;
     if !scenario.protocol.is_encrypted() || scenario.load.keep_alive {
@@ -19,7 +21,8 @@ pub(super) fn note(report: &RunReport, result: &ScenarioResult) -> Option<String
     Some(format!("TLS libraries: {}.", told.collect::<Vec<_>>().join(", ")))
 }
 
-/// The library in the version text of a contender: the part after its last comma. Texts of earlier results have none.
+/// The library in the version text of a contender: the part after its last comma. Texts of earlier results
+/// have none.
 fn library<'a>(report: &'a RunReport, name: &str) -> Option<&'a str> {
     let facts = report.contenders.iter().find(|facts| facts.definition.name == name)?;
     Some(facts.version.as_deref()?.rsplit_once(", ")?.1)

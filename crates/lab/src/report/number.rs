@@ -1,4 +1,5 @@
-//! Numbers as text for people: the same rules in the terminal and on the page. It rounds and computes nothing.
+//! Numbers as text for people: the same rules in the terminal and on the page. It rounds and computes
+//! nothing.
 
 /// A number with three digits, more only before the point; thousands are separated.
 pub fn plain(value: f64) -> String {

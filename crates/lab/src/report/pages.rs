@@ -1,5 +1,5 @@
-//! The measured pages of `docs/reference`: the text form of stored results in a frame of Markdown. `UPDATE=1 cargo test
-//! -p lab` writes them; the results themselves are never changed.
+//! The measured pages of `docs/reference`: the text form of stored results in a frame of Markdown.
+//! `UPDATE=1 cargo test -p lab` writes them; the results themselves are never changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

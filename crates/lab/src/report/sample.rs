@@ -1,11 +1,11 @@
-//! An invented run for tests, with all conditions that a real one may have, the same every time. Nothing in it was
-//! measured.
+//! An invented run for tests, with all conditions that a real one may have, the same every time. Nothing in
+//! it was measured.
 
 use std::collections::BTreeMap;
 
 use crate::contender::Definition;
 use crate::result::{
-    ContenderFacts, ContenderResult, FORMAT, Failures, Latency, LoadOutcome, Machine, RunReport, MeasuredRun,
+    ContenderFacts, ContenderResult, FORMAT, Failures, Latency, LoadOutcome, Machine, MeasuredRun, RunReport,
     ScenarioResult, Usage, WarmUp,
 };
 use crate::scenario::Scenario;

@@ -1,17 +1,18 @@
-//! Medians, their scatter, and whether a ratio differs from one. It takes numbers and gives numbers; what was measured,
-//! and which direction is good, it does not know.
+//! Medians, their scatter, and whether a ratio differs from one. It takes numbers and gives numbers; what was
+//! measured, and which direction is good, it does not know.
 //!
-//! **The rule.** Rounds are compared by the logarithm of a ratio, so that twice and half are equally far from one. The
-//! interval is Student's t around the mean of the rounds' logarithms, at a confidence of 99 %; from ten rounds up the
-//! tenth of the rounds at either end is trimmed, so that one round in which a neighbour had the machine does not hide
-//! what all others agree on (J. W. Tukey and D. H. McLaughlin, "Less vulnerable confidence and significance procedures
-//! for location based on a single sample", Sankhyā A 25, 1963). Two runs that share no rounds are compared likewise
-//! with separate variances (K. K. Yuen, "The two-sample trimmed t for unequal population variances", Biometrika 61,
-//! 1974; without trimming it is B. L. Welch's test). A ratio is told from one if the interval leaves one out and the
-//! median is at least [`LEAST_EFFECT`] away, on the same side. It needs [`LEAST_ROUNDS`] rounds.
+//! **The rule.** Rounds are compared by the logarithm of a ratio, so that twice and half are equally far from
+//! one. The interval is Student's t around the mean of the rounds' logarithms, at a confidence of 99 %; from
+//! ten rounds up the tenth of the rounds at either end is trimmed, so that one round in which a neighbour had
+//! the machine does not hide what all others agree on (J. W. Tukey and D. H. McLaughlin, "Less vulnerable
+//! confidence and significance procedures for location based on a single sample", Sankhyā A 25, 1963). Two
+//! runs that share no rounds are compared likewise with separate variances (K. K. Yuen, "The two-sample
+//! trimmed t for unequal population variances", Biometrika 61, 1974; without trimming it is B. L. Welch's
+//! test). A ratio is told from one if the interval leaves one out and the median is at least [`LEAST_EFFECT`]
+//! away, on the same side. It needs [`LEAST_ROUNDS`] rounds.
 //!
-//! A rank test would assume less, but cannot reach 99 % with fewer than eight rounds, however large the difference is.
-//! `statistics/power.rs` shows how many rounds see a difference of 5 %.
+//! A rank test would assume less, but cannot reach 99 % with fewer than eight rounds, however large the
+//! difference is. `statistics/power.rs` shows how many rounds see a difference of 5 %.
 
 #[cfg(test)]
 mod power;
@@ -21,13 +22,13 @@ mod tests;
 /// With fewer rounds no verdict is given, because the scatter itself is unknown.
 pub const LEAST_ROUNDS: usize = 3;
 
-/// A smaller difference is called noise, however steady it is: the order of the contenders in a round, the place of a
-/// program in memory and the length of its environment make as much (T. Mytkowicz et al., "Producing wrong data
-/// without doing anything obviously wrong", ASPLOS 2009).
+/// A smaller difference is called noise, however steady it is: the order of the contenders in a round, the
+/// place of a program in memory and the length of its environment make as much (T. Mytkowicz et al.,
+/// "Producing wrong data without doing anything obviously wrong", ASPLOS 2009).
 pub const LEAST_EFFECT: f64 = 0.01;
 
-/// From this share on the rounds of one figure count as scattered. The machine was then half or twice as fast in some
-/// of them, which is more than any difference between two gateways of one kind.
+/// From this share on the rounds of one figure count as scattered. The machine was then half or twice as fast
+/// in some of them, which is more than any difference between two gateways of one kind.
 pub const SCATTERED_SHARE: f64 = 0.5;
 
 /// How often the interval contains the true ratio.
@@ -55,8 +56,8 @@ impl Spread {
         if self.median > 0.0 { farthest / self.median } else { 0.0 }
     }
 
-    /// Whether the rounds differ so much that their median describes none of them; then only ratios within a round can
-    /// be used.
+    /// Whether the rounds differ so much that their median describes none of them; then only ratios within a
+    /// round can be used.
     pub fn is_scattered(&self) -> bool {
         self.farthest() > SCATTERED_SHARE
     }
@@ -71,7 +72,8 @@ pub struct Ratio {
     pub min: f64,
     /// The greatest ratio of a round.
     pub max: f64,
-    /// The interval of the true ratio at [`CONFIDENCE_PERCENT`]; `None` with fewer than [`LEAST_ROUNDS`] rounds.
+    /// The interval of the true ratio at [`CONFIDENCE_PERCENT`]; `None` with fewer than [`LEAST_ROUNDS`]
+    /// rounds.
     pub interval: Option<(f64, f64)>,
     /// Whether the ratio differs from one.
     pub verdict: RatioSignificance,
@@ -104,8 +106,8 @@ pub fn spread(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
     })
 }
 
-/// Judges ratios that were each taken within one round. Ratios that are not finite and above zero are left out; `None`
-/// if none is left.
+/// Judges ratios that were each taken within one round. Ratios that are not finite and above zero are left
+/// out; `None` if none is left.
 pub fn paired(ratios: impl IntoIterator<Item = f64>) -> Option<Ratio> {
     let logarithms = logarithms(ratios);
     let center = Center::of(&logarithms);
@@ -143,8 +145,8 @@ struct Center {
 }
 
 impl Center {
-    /// The trimmed mean of sorted values, with the standard error of Tukey and McLaughlin: from the deviation of the
-    /// values after the trimmed ones were set to the outermost that are not trimmed.
+    /// The trimmed mean of sorted values, with the standard error of Tukey and McLaughlin: from the deviation
+    /// of the values after the trimmed ones were set to the outermost that are not trimmed.
     fn of(sorted: &[f64]) -> Option<Self> {
         let rounds = sorted.len();
         if rounds < LEAST_ROUNDS {
@@ -182,8 +184,8 @@ fn from_logarithms(sorted: &[f64], interval: Option<(f64, f64)>) -> Option<Ratio
     Some(Ratio { median, min: sorted[0].exp(), max: sorted[sorted.len() - 1].exp(), interval, verdict })
 }
 
-/// The quantile of Student's t that is exceeded in one of two hundred cases (99 % between the signs), for these degrees
-/// of freedom. A fraction is rounded down, which makes the interval wider.
+/// The quantile of Student's t that is exceeded in one of two hundred cases (99 % between the signs), for
+/// these degrees of freedom. A fraction is rounded down, which makes the interval wider.
 fn t_quantile(freedom: f64) -> f64 {
     let whole = freedom.max(1.0) as usize;
     match T_QUANTILES.get(whole - 1) {
@@ -221,8 +223,8 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// One round in this many is trimmed at either end. Trimming more would cost power on a quiet machine: with a fifth, a
-/// figure that scatters by 2.5 % takes fifteen rounds instead of thirteen to show 5 %.
+/// One round in this many is trimmed at either end. Trimming more would cost power on a quiet machine: with a
+/// fifth, a figure that scatters by 2.5 % takes fifteen rounds instead of thirteen to show 5 %.
 const TRIMMED_ONE_IN: usize = 10;
 
 /// The quantile of the normal distribution that is exceeded in one of two hundred cases.

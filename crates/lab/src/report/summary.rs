@@ -12,8 +12,9 @@ pub const DIRECT: &str = "direct";
 /// Below this share of busy cores the gateway was not the limit of the run, and its figures are misleading.
 pub const SATURATED_PERCENT: f64 = 95.0;
 
-/// Below this share of its busy cores a contender was not alone on them: its CPU per request is valid, its requests per
-/// second and latencies are not. Interrupts, which are counted for no process, take a part of the rest.
+/// Below this share of its busy cores a contender was not alone on them: its CPU per request is valid, its
+/// requests per second and latencies are not. Interrupts, which are counted for no process, take a part of
+/// the rest.
 pub const OWN_PERCENT: f64 = 80.0;
 
 /// Most notes of one contender that are shown; further ones repeat them.
@@ -32,7 +33,8 @@ pub struct Summary<'a> {
     pub figures: BTreeMap<Figure, Spread>,
     /// Every figure over the baseline's of the same round; empty for the baseline itself.
     pub ratios: BTreeMap<Figure, Ratio>,
-    /// Percentage of requests per second lost against the origin alone, within a round. `None` if a rate was given.
+    /// Percentage of requests per second lost against the origin alone, within a round. `None` if a rate was
+    /// given.
     pub loss_percent: Option<Spread>,
     /// Responses of all rounds.
     pub requests: u64,
@@ -75,7 +77,8 @@ pub fn of_scenario(result: &ScenarioResult) -> Vec<Summary<'_>> {
     result.contenders.iter().map(|contender| of_contender(contender, baseline, direct)).collect()
 }
 
-/// Whether requests are due at a given rate, so that their number says nothing about a contender that keeps up.
+/// Whether requests are due at a given rate, so that their number says nothing about a contender that keeps
+/// up.
 pub fn paced(result: &ScenarioResult) -> bool {
     result.scenario.load.rate.is_some() || result.scenario.load.rate_share.is_some()
 }
@@ -159,7 +162,8 @@ mod tests {
     fn losses_and_ratios_are_taken_within_a_round() {
         let mut report = sample::small(3, 5, 1.0);
         let result = &mut report.scenarios[0];
-        // The machine is three times as slow in every other round, for all contenders, so the ratios stay the same.
+        // The machine is three times as slow in every other round, for all contenders, so the ratios stay the
+        // same.
         for contender in &mut result.contenders {
             for run in contender.runs.iter_mut().filter(|run| run.round % 2 == 1) {
                 run.load.requests_per_second /= 3.0;

@@ -50,12 +50,13 @@ pub enum Tone {
 impl TextTable {
     /// An empty table with these headings; all columns after the first hold numbers.
     pub fn with_numbers<T: Into<String>>(headings: impl IntoIterator<Item = T>) -> Self {
-        let column = |(index, heading): (usize, T)| TableColumn { heading: heading.into(), numeric: index > 0 };
+        let column =
+            |(index, heading): (usize, T)| TableColumn { heading: heading.into(), numeric: index > 0 };
         Self { columns: headings.into_iter().enumerate().map(column).collect(), rows: Vec::new() }
     }
 
-    /// Lines of at most `width` columns, if all but the first column leave enough: first gaps shrink, then names are
-    /// cut.
+    /// Lines of at most `width` columns, if all but the first column leave enough: first gaps shrink, then
+    /// names are cut.
     pub fn aligned(&self, paint: Paint, width: usize) -> String {
         let mut widths: Vec<usize> = (0..self.columns.len()).map(|index| self.column_width(index)).collect();
         let whole = |widths: &[usize], gap: usize| widths.iter().sum::<usize>() + gap * widths.len();

@@ -1,10 +1,10 @@
-//! A run as text for a terminal. It chooses the parts of a row that are shown; other modules compute the numbers, and
-//! it prints nothing itself.
+//! A run as text for a terminal. It chooses the parts of a row that are shown; other modules compute the
+//! numbers, and it prints nothing itself.
 
 use super::figure::Figure;
 use super::libraries;
 use super::number;
-use super::statistics::{LEAST_ROUNDS, SCATTERED_SHARE, Spread, RatioSignificance};
+use super::statistics::{LEAST_ROUNDS, RatioSignificance, SCATTERED_SHARE, Spread};
 use super::summary::{self, OWN_PERCENT, SATURATED_PERCENT, Summary};
 use super::table::{Cell, TextTable, Tone, wrapped};
 use crate::result::{RunReport, ScenarioResult};
@@ -37,7 +37,8 @@ pub fn painted(report: &RunReport, result: &ScenarioResult, paint: Paint) -> Str
     for note in result.notes.iter().chain(&libraries::note(report, result)) {
         out += &line(note);
     }
-    // A contender that is absent from the whole run is only named here; the reasons are at the end of the run.
+    // A contender that is absent from the whole run is only named here; the reasons are at the end of the
+    // run.
     let everywhere = |name: &str| {
         report.contenders.iter().any(|facts| facts.definition.name == name && facts.absent.is_some())
     };
@@ -142,8 +143,8 @@ fn row(summary: &Summary<'_>) -> Vec<Cell> {
     ]
 }
 
-/// The distance of the outermost round from the median, in percent. A large percentage would suggest a precision that
-/// the number does not have, so scattered rounds have a mark instead.
+/// The distance of the outermost round from the median, in percent. A large percentage would suggest a
+/// precision that the number does not have, so scattered rounds have a mark instead.
 fn around(spread: &Spread) -> String {
     if spread.is_scattered() { SCATTERED.to_owned() } else { format!("±{:.0}%", spread.farthest() * 100.0) }
 }

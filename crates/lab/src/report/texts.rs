@@ -1,8 +1,9 @@
-//! The tables of the published texts beside the results of a run with the same load, row by row. Their numbers were
-//! measured by their authors, on their machines: only losses and ratios can be compared with ours.
+//! The tables of the published texts beside the results of a run with the same load, row by row. Their
+//! numbers were measured by their authors, on their machines: only losses and ratios can be compared with
+//! ours.
 //!
-//! A row belongs to a scenario by its load (program, connections, requests, kept or not, bytes, workers), not by its
-//! name.
+//! A row belongs to a scenario by its load (program, connections, requests, kept or not, bytes, workers), not
+//! by its name.
 
 mod findings;
 mod published;
@@ -81,7 +82,8 @@ fn heading(title: &str) -> String {
     format!("\n{title}\n{}\n\n", "-".repeat(title.chars().count()))
 }
 
-/// A paragraph broken into lines. Control characters are removed, because a result may come from another machine.
+/// A paragraph broken into lines. Control characters are removed, because a result may come from another
+/// machine.
 fn paragraph(text: &str) -> String {
     let clean: String = text.chars().filter(|character| !character.is_control()).collect();
     format!("{}\n", wrapped(&clean, WIDTH, 0))
@@ -141,8 +143,8 @@ fn lacking(text: &Text, summaries: Option<&[Summary<'_>]>) -> String {
     out
 }
 
-/// The scenario with the load of the text: of several the one with the most of the text's contenders, the first of
-/// equals.
+/// The scenario with the load of the text: of several the one with the most of the text's contenders, the
+/// first of equals.
 fn repeating<'r>(report: &'r RunReport, text: &Text) -> Option<&'r ScenarioResult> {
     let shared = |result: &&ScenarioResult| {
         let asked = |ours: &str| result.contenders.iter().any(|one| one.name == ours && !one.runs.is_empty());
@@ -169,8 +171,8 @@ fn repeats(result: &ScenarioResult, ask: &Ask) -> bool {
         && asked.workers == ask.workers
 }
 
-/// The study of thread models: its findings, and those of this run. Its absolute numbers are not shown, except those of
-/// the origin.
+/// The study of thread models: its findings, and those of this run. Its absolute numbers are not shown,
+/// except those of the origin.
 pub(super) fn thread_models(report: &RunReport) -> String {
     let mut out = heading("A Netty forwarder: layers, thread models, buffers");
     out += &paragraph(

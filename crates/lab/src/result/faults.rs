@@ -14,7 +14,8 @@ pub struct FaultResults {
     pub connections: u32,
     /// Requests that were due in a second.
     pub rate: f64,
-    /// The contender with the lowest capacity, from which the rate was made; absent if the rate was requested.
+    /// The contender with the lowest capacity, from which the rate was made; absent if the rate was
+    /// requested.
     pub rate_from: Option<String>,
     /// Time after which a client gives a request up, in milliseconds.
     pub timeout_ms: u64,
@@ -66,12 +67,13 @@ pub struct FaultRun {
 /// The traffic of an endpoint with a fault.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub struct FaultyTraffic {
-    /// Requests that it received after the first second of the fault and before its end. Of an endpoint with a closed
-    /// port, connections that the machine refused in this time, health checks included.
+    /// Requests that it received after the first second of the fault and before its end. Of an endpoint with
+    /// a closed port, connections that the machine refused in this time, health checks included.
     pub late_requests: u64,
-    /// Seconds from the beginning of the fault until the endpoint had less than a tenth of its even share of the
-    /// traffic. Absent if it had more in the last second of the fault.
+    /// Seconds from the beginning of the fault until the endpoint had less than a tenth of its even share of
+    /// the traffic. Absent if it had more in the last second of the fault.
     pub off_after_s: Option<f64>,
-    /// Seconds from the end of the fault until the endpoint had half of its even share. Absent if it never had.
+    /// Seconds from the end of the fault until the endpoint had half of its even share. Absent if it never
+    /// had.
     pub back_after_s: Option<f64>,
 }

@@ -1,10 +1,11 @@
-//! Rounds with the load generators of all contenders at the same time: competing for the machine, or in turns. It knows
-//! nothing else about a round.
+//! Rounds with the load generators of all contenders at the same time: competing for the machine, or in
+//! turns. It knows nothing else about a round.
 //!
-//! **Turns.** A shared machine is slower for some tenths of a second now and then, so two contenders that are measured
-//! one after the other have different conditions. Here one load generator runs for a few milliseconds while the others
-//! are stopped (`SIGSTOP`), so that all have the same conditions. Rounds of a second scattered by 13 %, rounds in turns
-//! of 20 ms by about 2 %. Figures of the clock become invalid, so only CPU per response is reported.
+//! **Turns.** A shared machine is slower for some tenths of a second now and then, so two contenders that are
+//! measured one after the other have different conditions. Here one load generator runs for a few
+//! milliseconds while the others are stopped (`SIGSTOP`), so that all have the same conditions. Rounds of a
+//! second scattered by 13 %, rounds in turns of 20 ms by about 2 %. Figures of the clock become invalid, so
+//! only CPU per response is reported.
 
 use std::time::Duration;
 

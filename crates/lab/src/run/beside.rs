@@ -1,4 +1,5 @@
-//! Activity beside the load: idle connections, slow clients, changes of the configuration. It measures nothing.
+//! Activity beside the load: idle connections, slow clients, changes of the configuration. It measures
+//! nothing.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -121,7 +122,8 @@ impl PeriodicChanges {
             self.under_way = None;
         }
         if Instant::now() >= self.next {
-            // A change that takes longer than the interval delays the following ones, so that they never pile up.
+            // A change that takes longer than the interval delays the following ones, so that they never pile
+            // up.
             self.next = Instant::now() + self.every;
             self.under_way = Some(running.change(&self.program, &self.cores)?);
         }

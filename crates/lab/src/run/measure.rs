@@ -1,5 +1,5 @@
-//! One measured run: a load generator against one contender, with the contender's resources. It knows no rounds and no
-//! other contender.
+//! One measured run: a load generator against one contender, with the contender's resources. It knows no
+//! rounds and no other contender.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,11 +10,12 @@ use super::beside::Beside;
 use super::stage::{RunningContender, RunningPrograms};
 use crate::load::tools::{self, ToolRun};
 use crate::process::cores::Ticks;
-use crate::process::{Cpu, ProcessGroup, Memory, Start, Switches, ProcessTree};
+use crate::process::{Cpu, Memory, ProcessGroup, ProcessTree, Start, Switches};
 use crate::result::{LoadOutcome, MeasuredRun, Usage};
 use crate::scenario::Scenario;
 
-/// The beginning and the end of a run, when connections are opened and closed, are left out of the busy share.
+/// The beginning and the end of a run, when connections are opened and closed, are left out of the busy
+/// share.
 const EDGE_SECONDS: f64 = 0.3;
 /// A load generator that is late by this much counts as hung: some gateways never answer `ab`'s HTTP/1.0.
 const LATE_SECONDS: f64 = 20.0;
@@ -91,7 +92,11 @@ impl Measurement {
     }
 
     /// Checks it; returns its result once the load has ended. To be called every few hundredths of a second.
-    pub(super) fn look(&mut self, running: &mut RunningContender, round: u32) -> anyhow::Result<Option<MeasuredRun>> {
+    pub(super) fn look(
+        &mut self,
+        running: &mut RunningContender,
+        round: u32,
+    ) -> anyhow::Result<Option<MeasuredRun>> {
         let at = self.began.elapsed().as_secs_f64();
         self.ticks.push((at, Ticks::read(&self.cores)));
         if self.memory.is_none() && at >= self.seconds - EDGE_SECONDS {
@@ -158,7 +163,8 @@ impl Measurement {
     }
 }
 
-/// Busy time of the cores between the edges, in percent of one; `None` if there are no cores or the run was too short.
+/// Busy time of the cores between the edges, in percent of one; `None` if there are no cores or the run was
+/// too short.
 fn busy_percent(ticks: &[(f64, Ticks)], cores: usize) -> Option<f64> {
     let end = ticks.last()?.0 - EDGE_SECONDS;
     let mut inner = ticks.iter().filter(|(at, _)| (EDGE_SECONDS..=end).contains(at));

@@ -1,5 +1,5 @@
-//! The plan of a run: which contenders take part in which scenario, in which order, how often and how long. It starts
-//! nothing.
+//! The plan of a run: which contenders take part in which scenario, in which order, how often and how long.
+//! It starts nothing.
 
 use std::collections::BTreeMap;
 
@@ -62,8 +62,8 @@ const RUN_OVERHEAD_SECONDS: f64 = 0.25;
 const START_SECONDS: f64 = 1.0;
 
 impl PlannedScenario {
-    /// Selects the contenders of `all` for a scenario. `also` are further builds of Weir, which take part where it
-    /// does.
+    /// Selects the contenders of `all` for a scenario. `also` are further builds of Weir, which take part
+    /// where it does.
     pub(super) fn new(scenario: &Scenario, all: &[Definition], also: &[String], wishes: &Wishes) -> Self {
         let mut scenario = scenario.clone();
         let rounds = wishes.rounds.or(if wishes.quick { Some(QUICK_ROUNDS) } else { scenario.rounds });
@@ -129,8 +129,8 @@ impl PlannedScenario {
         self.contenders.iter().map(each).sum::<f64>() + together
     }
 
-    /// The order of a round: each begins with another contender, and every other round is reversed, so that no
-    /// contender always follows the same one.
+    /// The order of a round: each begins with another contender, and every other round is reversed, so that
+    /// no contender always follows the same one.
     pub(super) fn order(&self, round: u32) -> Vec<usize> {
         let count = self.contenders.len().max(1);
         let mut order: Vec<usize> = (0..self.contenders.len()).collect();
@@ -282,7 +282,8 @@ mod tests {
         assert_eq!(step(&Wishes { quick: true, ..Wishes::default() }).0, QUICK_ROUNDS);
         let mut counted = scenario("seconds: 3\n");
         counted.load.requests = Some(100_000);
-        let step = PlannedScenario::new(&counted, &[], &[], &Wishes { full_counts: true, ..Wishes::default() });
+        let step =
+            PlannedScenario::new(&counted, &[], &[], &Wishes { full_counts: true, ..Wishes::default() });
         assert!((step.seconds - LONGEST_COUNT_SECONDS).abs() < 1e-9);
         assert!((step.run_seconds() - 12.75).abs() < 1e-9, "{}", step.run_seconds());
     }

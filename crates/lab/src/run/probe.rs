@@ -1,6 +1,6 @@
-//! One request through a gateway, to check that it is up and forwards the origin's response. It measures nothing. It
-//! uses curl, which shares no code with the contenders. Debian's curl speaks no HTTP/3: there the TCP side of the same
-//! address is asked, and the load generator checks every answer.
+//! One request through a gateway, to check that it is up and forwards the origin's response. It measures
+//! nothing. It uses curl, which shares no code with the contenders. Debian's curl speaks no HTTP/3: there the
+//! TCP side of the same address is asked, and the load generator checks every answer.
 
 pub(super) mod bytes;
 
@@ -32,7 +32,9 @@ pub(super) fn ask(protocol: ScenarioProtocol, address: SocketAddr, path: &str) -
         ScenarioProtocol::Https => ("https", "--http1.1"),
         ScenarioProtocol::Http2 | ScenarioProtocol::Http3 => ("https", "--http2"),
         ScenarioProtocol::H2c | ScenarioProtocol::Grpc => ("http", "--http2-prior-knowledge"),
-        ScenarioProtocol::Tcp | ScenarioProtocol::Udp | ScenarioProtocol::TlsByName => bail!("bytes are no request"),
+        ScenarioProtocol::Tcp | ScenarioProtocol::Udp | ScenarioProtocol::TlsByName => {
+            bail!("bytes are no request")
+        }
     };
     let mut command = Command::new("curl");
     command.args([

@@ -1,5 +1,5 @@
-//! Progress of a run: a bar with the remaining time on a terminal, a line for each step otherwise. It stores no
-//! results.
+//! Progress of a run: a bar with the remaining time on a terminal, a line for each step otherwise. It stores
+//! no results.
 
 use std::fmt::Display;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! One scenario: all contenders are started and warmed up, then the measured rounds follow. Measured runs are put into
-//! the result at once, so that an interrupted run keeps them. It prints nothing but progress.
+//! One scenario: all contenders are started and warmed up, then the measured rounds follow. Measured runs are
+//! put into the result at once, so that an interrupted run keeps them. It prints nothing but progress.
 
 use anyhow::anyhow;
 
@@ -8,7 +8,7 @@ use super::interrupt::{Interrupt, Interrupted};
 use super::measure::{LOOK_EVERY, Measurement};
 use super::plan::PlannedScenario;
 use super::progress::Progress;
-use super::stage::{Setup, RunningPrograms};
+use super::stage::{RunningPrograms, Setup};
 use crate::result::{ContenderResult, MeasuredRun, ScenarioResult};
 use crate::scenario::Scenario;
 
@@ -98,8 +98,9 @@ fn warm_up(
     }
 }
 
-/// A new process for each round, because two processes of one program differ by up to three percent for their lifetime,
-/// which is not a property of the program. Virtual machines, which take seconds to warm up, are kept.
+/// A new process for each round, because two processes of one program differ by up to three percent for their
+/// lifetime, which is not a property of the program. Virtual machines, which take seconds to warm up, are
+/// kept.
 fn start_anew(
     stage: &mut RunningPrograms,
     step: &PlannedScenario,

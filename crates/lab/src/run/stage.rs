@@ -1,5 +1,5 @@
-//! The running programs of a scenario: the origin and the contenders, each started with its script, probed once before
-//! anything is measured, and ended with the stage. It measures nothing.
+//! The running programs of a scenario: the origin and the contenders, each started with its script, probed
+//! once before anything is measured, and ended with the stage. It measures nothing.
 
 mod running;
 mod several;
@@ -22,7 +22,7 @@ use crate::files::LabFiles;
 use crate::placement::Placement;
 use crate::ports::Ports;
 use crate::process::{ProcessGroup, Start};
-use crate::scenario::{KeyKind, ScenarioProtocol, Scenario};
+use crate::scenario::{KeyKind, Scenario, ScenarioProtocol};
 
 /// Parameters with which contenders are started; scenarios with the same setup share the running ones.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -96,8 +96,8 @@ const KEEPALIVE: &str = "1024";
 const CONNECTIONS: &str = "12000";
 
 impl RunningPrograms {
-    /// An empty stage. `measured` names the binaries of Weir that these contenders run, `program` is the origin, the
-    /// guard and a load generator; `cores` are those that all of them are pinned to, if any.
+    /// An empty stage. `measured` names the binaries of Weir that these contenders run, `program` is the
+    /// origin, the guard and a load generator; `cores` are those that all of them are pinned to, if any.
     pub fn new(
         program: PathBuf,
         files: LabFiles,
@@ -171,7 +171,8 @@ impl RunningPrograms {
         Ok(())
     }
 
-    /// The contender, running and answering; starts it if necessary. Fails with the reason and the end of its output.
+    /// The contender, running and answering; starts it if necessary. Fails with the reason and the end of its
+    /// output.
     pub fn contender(&mut self, definition: &Definition) -> anyhow::Result<()> {
         if let Some(running) = self.running.get(&definition.name) {
             if running.group.is_running() {
@@ -302,7 +303,12 @@ impl RunningPrograms {
         ]
     }
 
-    fn wait_for_answers(&self, group: &ProcessGroup, protocol: ScenarioProtocol, address: SocketAddr) -> anyhow::Result<()> {
+    fn wait_for_answers(
+        &self,
+        group: &ProcessGroup,
+        protocol: ScenarioProtocol,
+        address: SocketAddr,
+    ) -> anyhow::Result<()> {
         let mut last = String::new();
         let answered = self.interrupt.wait(START_LIMIT, || {
             group.check_running()?;
@@ -321,12 +327,18 @@ impl RunningPrograms {
         group.check_running()
     }
 
-    fn same_bodies(&self, protocol: ScenarioProtocol, address: SocketAddr, origin: SocketAddr) -> anyhow::Result<()> {
+    fn same_bodies(
+        &self,
+        protocol: ScenarioProtocol,
+        address: SocketAddr,
+        origin: SocketAddr,
+    ) -> anyhow::Result<()> {
         if protocol.is_layer4() {
             return probe::bytes::check(protocol, address);
         }
         // The origin speaks HTTP/2 for gRPC only.
-        let behind = if protocol == ScenarioProtocol::Grpc { ScenarioProtocol::Grpc } else { ScenarioProtocol::Http };
+        let behind =
+            if protocol == ScenarioProtocol::Grpc { ScenarioProtocol::Grpc } else { ScenarioProtocol::Http };
         for path in probe::paths(protocol) {
             let wanted = probe::ask(behind, origin, path).context("the origin does not answer")?;
             if probe::ask(protocol, address, path)? != wanted {

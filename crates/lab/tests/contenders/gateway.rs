@@ -151,8 +151,8 @@ impl Gateway {
 impl Drop for Gateway {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // The master of such a gateway ends its workers if it gets the time; the process group is killed in any
-            // case.
+            // The master of such a gateway ends its workers if it gets the time; the process group is killed
+            // in any case.
             let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", child.id())]).status();
             let _ = child.wait();
         }

@@ -1,5 +1,5 @@
-//! Contenders of Debian at layer 4: bytes, datagrams, and TLS by the name in a ClientHello, in front of the origin of
-//! `weir lab echo`.
+//! Contenders of Debian at layer 4: bytes, datagrams, and TLS by the name in a ClientHello, in front of the
+//! origin of `weir lab echo`.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};

@@ -1,5 +1,6 @@
-//! Compares the contenders' folders with each other and with the interface of `lab/contenders/lib.sh`. It installs and
-//! measures nothing; contenders of Debian are started by `gateway` and `protocols` if they are installed.
+//! Compares the contenders' folders with each other and with the interface of `lab/contenders/lib.sh`. It
+//! installs and measures nothing; contenders of Debian are started by `gateway` and `protocols` if they are
+//! installed.
 
 #![allow(clippy::unwrap_used)]
 

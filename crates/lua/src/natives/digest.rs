@@ -5,7 +5,8 @@ use mlua::{Lua, LuaString, Table};
 
 use super::charge;
 
-/// Bytes of a digest for which one step is charged: it takes about as long as one instruction of the interpreter.
+/// Bytes of a digest for which one step is charged: it takes about as long as one instruction of the
+/// interpreter.
 const BYTES_PER_STEP: usize = 64;
 /// Random bytes of one call.
 const RANDOM_BYTES_MAX: usize = 4_096;

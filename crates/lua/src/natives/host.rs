@@ -1,5 +1,5 @@
-//! Facts of the process that modules show: settings, the name of the machine, the identity of the instance, metadata of
-//! plugins. The runtime puts them into the application data of its interpreter.
+//! Facts of the process that modules show: settings, the name of the machine, the identity of the instance,
+//! metadata of plugins. The runtime puts them into the application data of its interpreter.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,5 +1,5 @@
-//! JSON Schemas of plugins written in Lua, and values of Lua as JSON. An empty table is an array where its schema says so,
-//! because Lua has one kind of table.
+//! JSON Schemas of plugins written in Lua, and values of Lua as JSON. An empty table is an array where its
+//! schema says so, because Lua has one kind of table.
 
 use std::sync::LazyLock;
 

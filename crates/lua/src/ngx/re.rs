@@ -1,6 +1,6 @@
-//! `ngx.re`: patterns of PCRE. A pattern runs on the linear-time engine; one with look-around or back-references runs on the
-//! backtracking engine, which gives up on long texts and after a number of steps, so that no text of a client holds up a
-//! worker.
+//! `ngx.re`: patterns of PCRE. A pattern runs on the linear-time engine; one with look-around or
+//! back-references runs on the backtracking engine, which gives up on long texts and after a number of steps,
+//! so that no text of a client holds up a worker.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -157,7 +157,11 @@ fn compile(source: &[u8], options: &[u8]) -> Result<RegexPattern, String> {
         let names = regex.capture_names().enumerate();
         names.filter_map(|(index, name)| Some((index, name?.to_owned()))).collect()
     });
-    Ok(RegexPattern { engine: RegexEngine::Backtracking(regex), names: names.unwrap_or_default(), is_anchored })
+    Ok(RegexPattern {
+        engine: RegexEngine::Backtracking(regex),
+        names: names.unwrap_or_default(),
+        is_anchored,
+    })
 }
 
 impl RegexPattern {

@@ -135,7 +135,8 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
     })
 }
 
-/// Fields that are compared with each other for a name that comes twice; beyond it the table is made with care for that.
+/// Fields that are compared with each other for a name that comes twice; beyond it the table is made with
+/// care for that.
 const COMPARED_FIELDS_MAX: usize = 32;
 
 /// Fields by name. Where no name comes twice, which is common, no field is looked for in the table.

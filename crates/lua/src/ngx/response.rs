@@ -1,5 +1,5 @@
-//! The response as `ngx.status`, `ngx.header`, `ngx.print` and `ngx.exit` make it. Before there is a response, fields are kept
-//! for it, and the output of a call becomes its body.
+//! The response as `ngx.status`, `ngx.header`, `ngx.print` and `ngx.exit` make it. Before there is a
+//! response, fields are kept for it, and the output of a call becomes its body.
 
 use exchange::Exchange;
 use mlua::{Error, IntoLuaMulti, Lua, LuaString, Table, Value};
@@ -207,7 +207,8 @@ fn set_header(state: &InterpreterState, name: &str, value: &Value, is_added: boo
     })?
 }
 
-/// Keeps a field for the response. Several values of one name become a list (RFC 9110 section 5.3), cookies aside.
+/// Keeps a field for the response. Several values of one name become a list (RFC 9110 section 5.3), cookies
+/// aside.
 fn set_early(
     exchange: &mut Exchange,
     name: &str,

@@ -1,4 +1,5 @@
-//! The session of layer 4 as `ngx.var`, `ctx` and `ngx.req.socket` show it. Each function gives nothing for calls of requests.
+//! The session of layer 4 as `ngx.var`, `ctx` and `ngx.req.socket` show it. Each function gives nothing for
+//! calls of requests.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -67,9 +68,13 @@ pub(super) fn variable(state: &InterpreterState, lua: &Lua, name: &[u8]) -> Opti
     })
 }
 
-/// Sets a variable of the session, which filters, keys of balancers and log formats then see; whether it was set: those that
-/// the gateway counts and knows by itself are kept for programs alone.
-pub(super) fn set_variable(state: &InterpreterState, name: &[u8], value: Option<&[u8]>) -> Option<mlua::Result<bool>> {
+/// Sets a variable of the session, which filters, keys of balancers and log formats then see; whether it was
+/// set: those that the gateway counts and knows by itself are kept for programs alone.
+pub(super) fn set_variable(
+    state: &InterpreterState,
+    name: &[u8],
+    value: Option<&[u8]>,
+) -> Option<mlua::Result<bool>> {
     state.read_session(|_| ())?;
     let Some(variable) = state.variable(name) else { return Some(Ok(false)) };
     let text = match std::str::from_utf8(value.unwrap_or_default()) {

@@ -92,9 +92,16 @@ impl Dictionary {
         Some(entry)
     }
 
-    /// Stores an entry; whether others had to leave for it. None if it is too large, or if others would have to leave and
-    /// `may_evict` is false.
-    fn store(&mut self, key: &[u8], item: DictValue, flags: f64, ends_ns: u64, may_evict: bool) -> Option<bool> {
+    /// Stores an entry; whether others had to leave for it. None if it is too large, or if others would have
+    /// to leave and `may_evict` is false.
+    fn store(
+        &mut self,
+        key: &[u8],
+        item: DictValue,
+        flags: f64,
+        ends_ns: u64,
+        may_evict: bool,
+    ) -> Option<bool> {
         self.remove(key);
         self.uses += 1;
         let entry = DictEntry { item, flags, ends_ns, used: self.uses };
@@ -186,7 +193,9 @@ fn get(_: &InterpreterState, lua: &Lua, (name, key): (String, LuaString)) -> mlu
     let dictionary = dictionary(&name)?;
     let mut dictionary = dictionary.lock();
     match dictionary.live(&key.as_bytes(), env::monotonic_ns()) {
-        Some(DictEntry { item: DictValue::List(_), .. }) => (Value::Nil, "value is a list").into_lua_multi(lua),
+        Some(DictEntry { item: DictValue::List(_), .. }) => {
+            (Value::Nil, "value is a list").into_lua_multi(lua)
+        }
         Some(entry) if entry.flags != 0.0 => (value_of(lua, &entry.item)?, entry.flags).into_lua_multi(lua),
         Some(entry) => value_of(lua, &entry.item)?.into_lua_multi(lua),
         None => Value::Nil.into_lua_multi(lua),
@@ -225,7 +234,11 @@ fn delete(_: &InterpreterState, _: &Lua, (name, key): (String, LuaString)) -> ml
 }
 
 /// The seconds that a key has left; 0 if it never ends.
-fn time_to_live(_: &InterpreterState, lua: &Lua, (name, key): (String, LuaString)) -> mlua::Result<MultiValue> {
+fn time_to_live(
+    _: &InterpreterState,
+    lua: &Lua,
+    (name, key): (String, LuaString),
+) -> mlua::Result<MultiValue> {
     let (dictionary, now_ns) = (dictionary(&name)?, env::monotonic_ns());
     let mut dictionary = dictionary.lock();
     match dictionary.live(&key.as_bytes(), now_ns).map(|entry| entry.ends_ns) {
@@ -236,7 +249,11 @@ fn time_to_live(_: &InterpreterState, lua: &Lua, (name, key): (String, LuaString
 }
 
 /// Gives a key another time to live.
-fn expire(_: &InterpreterState, lua: &Lua, (name, key, seconds): (String, LuaString, f64)) -> mlua::Result<MultiValue> {
+fn expire(
+    _: &InterpreterState,
+    lua: &Lua,
+    (name, key, seconds): (String, LuaString, f64),
+) -> mlua::Result<MultiValue> {
     let dictionary = dictionary(&name)?;
     let mut dictionary = dictionary.lock();
     match dictionary.live(&key.as_bytes(), env::monotonic_ns()) {
@@ -278,7 +295,11 @@ fn push(
 }
 
 /// Takes an element from a list; the list ends with its last one.
-fn pop(_: &InterpreterState, lua: &Lua, (name, key, is_front): (String, LuaString, bool)) -> mlua::Result<MultiValue> {
+fn pop(
+    _: &InterpreterState,
+    lua: &Lua,
+    (name, key, is_front): (String, LuaString, bool),
+) -> mlua::Result<MultiValue> {
     let (dictionary, key) = (dictionary(&name)?, key.as_bytes());
     let mut dictionary = dictionary.lock();
     let popped = match dictionary.live(&key, env::monotonic_ns()) {
@@ -298,7 +319,11 @@ fn pop(_: &InterpreterState, lua: &Lua, (name, key, is_front): (String, LuaStrin
 }
 
 /// The length of a list.
-fn list_length(_: &InterpreterState, lua: &Lua, (name, key): (String, LuaString)) -> mlua::Result<MultiValue> {
+fn list_length(
+    _: &InterpreterState,
+    lua: &Lua,
+    (name, key): (String, LuaString),
+) -> mlua::Result<MultiValue> {
     let dictionary = dictionary(&name)?;
     let mut dictionary = dictionary.lock();
     match dictionary.live(&key.as_bytes(), env::monotonic_ns()) {

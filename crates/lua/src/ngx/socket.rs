@@ -1,5 +1,5 @@
-//! `ngx.socket`: byte streams over TCP and TLS, and datagrams, to servers that the outbound policy allows. No function blocks
-//! the worker.
+//! `ngx.socket`: byte streams over TCP and TLS, and datagrams, to servers that the outbound policy allows. No
+//! function blocks the worker.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -57,8 +57,8 @@ enum ReceivePattern {
 }
 
 impl ReceivePattern {
-    /// The end of the wanted bytes in `buffer` and how many are to be dropped behind it, if they are there. `from` is where
-    /// bytes were added last.
+    /// The end of the wanted bytes in `buffer` and how many are to be dropped behind it, if they are there.
+    /// `from` is where bytes were added last.
     fn found(&self, buffer: &[u8], from: usize) -> Option<(usize, usize)> {
         match self {
             ReceivePattern::Line => memchr::memchr(b'\n', &buffer[from..]).map(|at| (from + at, 1)),
@@ -275,8 +275,8 @@ fn connect(
     })
 }
 
-/// Opens the connection again, over TLS: nothing was sent on it yet. A connection that was used before is left as it is, because
-/// its pool has connections over TLS alone.
+/// Opens the connection again, over TLS: nothing was sent on it yet. A connection that was used before is
+/// left as it is, because its pool has connections over TLS alone.
 fn handshake(
     state: &Rc<InterpreterState>,
     lua: &Lua,
@@ -322,7 +322,12 @@ fn handshake(
     })
 }
 
-fn receive(state: &Rc<InterpreterState>, lua: &Lua, socket: &Tcp, wanted: ReceivePattern) -> mlua::Result<()> {
+fn receive(
+    state: &Rc<InterpreterState>,
+    lua: &Lua,
+    socket: &Tcp,
+    wanted: ReceivePattern,
+) -> mlua::Result<()> {
     let (socket, weak) = (socket.clone(), lua.weak());
     state.wait(async move {
         let (mut link, mut buffer, timeout_ms) = {

@@ -1,5 +1,5 @@
-//! The sockets of one interpreter: destinations with names that are looked up as long as they are kept, connections that wait to
-//! be used again, and the count of open ones.
+//! The sockets of one interpreter: destinations with names that are looked up as long as they are kept,
+//! connections that wait to be used again, and the count of open ones.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -106,7 +106,8 @@ impl Sockets {
     /// Keeps a connection for later sockets of `pool`, of which at most `most` wait.
     pub(super) fn checkin(&self, pool: &str, link: SocketConnection, idle_ms: u64, most: usize) {
         let mut kept = self.kept.borrow_mut();
-        let is_full = |kept: &VecDeque<IdleSocket>| kept.iter().filter(|one| one.pool == pool).count() >= most;
+        let is_full =
+            |kept: &VecDeque<IdleSocket>| kept.iter().filter(|one| one.pool == pool).count() >= most;
         if is_full(&kept) {
             let oldest = kept.iter().position(|one| one.pool == pool);
             oldest.map(|index| kept.remove(index));

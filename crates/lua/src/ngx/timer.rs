@@ -12,7 +12,7 @@ use crate::runtime::call::ProgramCall;
 use crate::runtime::engine::LuaEngine;
 use crate::runtime::limits::{DELAY_MAX_SECONDS, TIMER_RUN_MS, TIMERS_MAX};
 use crate::runtime::run::RunningCall;
-use crate::runtime::state::{Reach, InterpreterState};
+use crate::runtime::state::{InterpreterState, Reach};
 
 const _: () = assert!(TIMER_RUN_MS <= PHASE_WAIT_MS);
 

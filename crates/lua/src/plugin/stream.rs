@@ -1,5 +1,5 @@
-//! A plugin in Lua in sessions of layer 4: its function `preread` lets a session go on or refuses it, `log` sees its end. A
-//! function that waits for first bytes is put aside until the client has sent them.
+//! A plugin in Lua in sessions of layer 4: its function `preread` lets a session go on or refuses it, `log`
+//! sees its end. A function that waits for first bytes is put aside until the client has sent them.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -11,7 +11,7 @@ use exchange::plugin::stream::{StreamFlow, StreamPhase, StreamPlugin, StreamSess
 use exchange::plugin::upstream_ref::UpstreamRef;
 use mlua::{MultiValue, Table, Value};
 
-use super::{FunctionArguments, Begun, LuaPlugin};
+use super::{Begun, FunctionArguments, LuaPlugin};
 use crate::ngx::text_of;
 use crate::runtime::call::ProgramCall;
 use crate::runtime::program::{EntryPoint, ProgramInstance};
@@ -33,8 +33,8 @@ struct Suspended {
     begun: RefCell<Option<Begun>>,
 }
 
-/// The phases of sessions in which a program with these functions takes part. A program that would be called for requests only,
-/// with `log` beside, is no plugin of sessions: its checks would not run.
+/// The phases of sessions in which a program with these functions takes part. A program that would be called
+/// for requests only, with `log` beside, is no plugin of sessions: its checks would not run.
 pub(crate) fn stream_phases(entries: &[EntryPoint]) -> &'static [StreamPhase] {
     match (entries.contains(&EntryPoint::Preread), entries.contains(&EntryPoint::Log)) {
         (true, true) => &[StreamPhase::Preread, StreamPhase::Log],
@@ -59,7 +59,11 @@ fn has_requests(entries: &[EntryPoint]) -> bool {
         | EntryPoint::DelayedBodyFilter
         | EntryPoint::Api
         | EntryPoint::ControlApi => true,
-        EntryPoint::Preread | EntryPoint::Log | EntryPoint::Init | EntryPoint::Destroy | EntryPoint::CheckSchema => false,
+        EntryPoint::Preread
+        | EntryPoint::Log
+        | EntryPoint::Init
+        | EntryPoint::Destroy
+        | EntryPoint::CheckSchema => false,
     })
 }
 
@@ -144,8 +148,8 @@ impl LuaStreamPlugin {
     }
 }
 
-/// Takes the fields of the context over that decide where the session goes: `upstream_id`, and `mqtt_client_id`, which is a key
-/// of balancers.
+/// Takes the fields of the context over that decide where the session goes: `upstream_id`, and
+/// `mqtt_client_id`, which is a key of balancers.
 fn take_choices(context: &Table, session: &mut StreamSession) {
     let field = |name: &str| {
         let text = text_of(&context.raw_get::<Value>(name).ok()?)?;

@@ -17,7 +17,7 @@ use serde_json::Value as Json;
 use super::call::ProgramCall;
 use super::engine::LuaEngine;
 use super::limits::VARIABLES_MAX;
-use super::program::{ProgramForm, ProgramInstance, Program};
+use super::program::{Program, ProgramForm, ProgramInstance};
 use super::state::Reach;
 use super::tables::ContextTables;
 use crate::describe;

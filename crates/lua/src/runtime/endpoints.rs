@@ -1,5 +1,5 @@
-//! The endpoints that a plugin in Lua declares: the lists that its functions `api` and `control_api` return. Each interpreter
-//! asks for them once.
+//! The endpoints that a plugin in Lua declares: the lists that its functions `api` and `control_api` return.
+//! Each interpreter asks for them once.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use mlua::{Function, Table, Value};
 use model::loaded_endpoint::LOADED_ENDPOINTS_MAX;
 
 use super::engine::LuaEngine;
-use super::program::{EntryPoint, ProgramInstance, LoadedProgram};
+use super::program::{EntryPoint, LoadedProgram, ProgramInstance};
 use crate::describe;
 
 /// One entry of such a list.

@@ -1,5 +1,5 @@
-//! The interpreter of one thread for code of users: it loads programs, keeps their configurations as tables, and lends
-//! coroutines to calls.
+//! The interpreter of one thread for code of users: it loads programs, keeps their configurations as tables,
+//! and lends coroutines to calls.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use parking_lot::RwLock;
 use super::limits::{
     CHARGED_INSTRUCTIONS, CONFIGS_MAX, COROUTINE_DEPTH_MAX, IDLE_COROUTINES_MAX, PROGRAMS_MAX,
 };
-use super::program::{ProgramInstance, LoadedInstance, LoadedProgram, Program};
+use super::program::{LoadedInstance, LoadedProgram, Program, ProgramInstance};
 use super::state::InterpreterState;
 use super::{require, tables};
 use crate::budget::CallBudget;
@@ -23,12 +23,14 @@ use crate::json::Json;
 use crate::sandbox::{self, Base, MEMORY_MAX_BYTES};
 use crate::{describe, natives, ngx};
 
-/// Memory that scripts may keep; beyond it the interpreter is replaced, because all scripts of a worker share its memory.
+/// Memory that scripts may keep; beyond it the interpreter is replaced, because all scripts of a worker share
+/// its memory.
 const KEPT_MAX_BYTES: usize = MEMORY_MAX_BYTES / 2;
 /// Memory at which garbage is collected behind a call.
 const COLLECT_BYTES: usize = 32 * 1024 * 1024;
-/// The memory at which the interpreter's own collector begins again, in percent of what was left behind it; 200 is usual. Each round
-/// reads all modules and programs of the worker, about 1 MiB, which pushes the gateway's own data out of the caches.
+/// The memory at which the interpreter's own collector begins again, in percent of what was left behind it;
+/// 200 is usual. Each round reads all modules and programs of the worker, about 1 MiB, which pushes the
+/// gateway's own data out of the caches.
 const COLLECTOR_PAUSE_PERCENT: i32 = 400;
 /// Milliseconds between two lines about interpreters that were replaced.
 const LOG_INTERVAL_MS: u64 = 1_000;

@@ -1,8 +1,10 @@
 //! The limits of code of users, each with its reason. They are named in messages and on the reference page.
 
-/// Instructions between two charges to the budget of a call: few, because operations on long strings count as one instruction.
+/// Instructions between two charges to the budget of a call: few, because operations on long strings count as
+/// one instruction.
 pub(crate) const CHARGED_INSTRUCTIONS: u32 = 200;
-/// Instructions of one call over all its parts between waits. A call that waits often may not use the worker for ever.
+/// Instructions of one call over all its parts between waits. A call that waits often may not use the worker
+/// for ever.
 pub(crate) const CALL_STEPS_MAX: u64 = 50_000_000;
 /// Coroutines that resume each other: each takes native stack.
 pub(crate) const COROUTINE_DEPTH_MAX: u32 = 32;
@@ -20,7 +22,8 @@ pub(crate) const SESSION_VARIABLES_MAX: usize = 64;
 pub(crate) const SESSION_VARIABLE_MAX_BYTES: usize = 4 * 1024;
 /// Timers of one worker that wait or run, as in nginx (`lua_max_pending_timers` is 1024).
 pub(crate) const TIMERS_MAX: usize = 1_024;
-/// The longest time of one run of a timer, in milliseconds: a run that never ends would hold its memory for ever.
+/// The longest time of one run of a timer, in milliseconds: a run that never ends would hold its memory for
+/// ever.
 pub(crate) const TIMER_RUN_MS: u64 = 60_000;
 /// The longest `ngx.sleep` and the longest delay of a timer, in seconds.
 pub(crate) const DELAY_MAX_SECONDS: f64 = 86_400.0;

@@ -1,4 +1,5 @@
-//! The world outside of the gateway, as code of users reaches it: servers under the outbound policy, and counters.
+//! The world outside of the gateway, as code of users reaches it: servers under the outbound policy, and
+//! counters.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -14,7 +14,8 @@ pub(super) fn parameters(function: &Function) -> u32 {
     read(&function.dump(true)).unwrap_or(u32::MAX)
 }
 
-/// The number in byte code. A prototype stands behind those inside it, so that the last one is that of the function.
+/// The number in byte code. A prototype stands behind those inside it, so that the last one is that of the
+/// function.
 fn read(code: &[u8]) -> Option<u32> {
     let mut rest = code.strip_prefix(HEAD)?;
     if number(&mut rest)? & IS_STRIPPED == 0 {

@@ -1,5 +1,5 @@
-//! Code of a user as the configuration holds it, shared by all threads, and as one interpreter has loaded it; and instances,
-//! which are programs with a configuration.
+//! Code of a user as the configuration holds it, shared by all threads, and as one interpreter has loaded it;
+//! and instances, which are programs with a configuration.
 
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -103,7 +103,8 @@ impl EntryPoint {
         }
     }
 
-    /// The phase as `ngx.get_phase` names it: APISIX runs `rewrite` and `before_proxy` in nginx's access phase.
+    /// The phase as `ngx.get_phase` names it: APISIX runs `rewrite` and `before_proxy` in nginx's access
+    /// phase.
     pub(crate) fn ngx_phase(self) -> &'static str {
         match self {
             EntryPoint::Rewrite | EntryPoint::Access | EntryPoint::BeforeProxy | EntryPoint::Api => "access",
@@ -307,7 +308,10 @@ pub(crate) struct LoadedInstance {
 }
 
 impl LoadedInstance {
-    pub(super) fn load(engine: &LuaEngine, instance: &Arc<ProgramInstance>) -> Result<LoadedInstance, String> {
+    pub(super) fn load(
+        engine: &LuaEngine,
+        instance: &Arc<ProgramInstance>,
+    ) -> Result<LoadedInstance, String> {
         let is_new = !engine.has_program(&instance.program);
         let program = engine.program(&instance.program)?;
         let config = engine.table_of(&instance.config)?;

@@ -1,5 +1,5 @@
-//! Finds the source of modules for `require`: those that are part of Weir, then the files of the folders of the setting
-//! `extra_lua_path`, which were read at the start.
+//! Finds the source of modules for `require`: those that are part of Weir, then the files of the folders of
+//! the setting `extra_lua_path`, which were read at the start.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,8 +16,8 @@ use crate::{describe, modules};
 /// The modules of files, by name.
 static FILES: RwLock<BTreeMap<String, Box<[u8]>>> = RwLock::new(BTreeMap::new());
 
-/// Reads the modules `NAME.lua` and `NAME/init.lua` below `folder`, in place of those of the same names that were read before.
-/// A module `a/b.lua` is required as `a.b`.
+/// Reads the modules `NAME.lua` and `NAME/init.lua` below `folder`, in place of those of the same names that
+/// were read before. A module `a/b.lua` is required as `a.b`.
 ///
 /// # Errors
 /// A file that cannot be read, or a limit, as a sentence.

@@ -45,8 +45,13 @@ impl RunningCall {
         values: impl IntoLuaMulti,
         reach: &mut Reach<'_>,
     ) -> Result<RunningCall, String> {
-        let mut run =
-            RunningCall { engine: engine.clone(), call: call.clone(), main: None, others: Vec::new(), result: None };
+        let mut run = RunningCall {
+            engine: engine.clone(),
+            call: call.clone(),
+            main: None,
+            others: Vec::new(),
+            result: None,
+        };
         let thread = engine.coroutine().map_err(|error| describe(&error))?;
         // A tuple goes to the stack of the interpreter as it is, without a list in between.
         run.advance(CoroutineTask { number: 0, thread, waits_for: None }, (function, values), reach);
@@ -125,7 +130,9 @@ impl RunningCall {
     /// Lets a coroutine go on with `values`.
     fn advance(&mut self, task: CoroutineTask, values: impl IntoLuaMulti, reach: &mut Reach<'_>) {
         match self.engine.resume(&self.call, &task.thread, values, reach) {
-            CoroutineTurn::Waits(operation) => self.keep(CoroutineTask { waits_for: Some(operation), ..task }),
+            CoroutineTurn::Waits(operation) => {
+                self.keep(CoroutineTask { waits_for: Some(operation), ..task })
+            }
             CoroutineTurn::Ended(result) => self.end(task, result),
         }
     }

@@ -1,5 +1,6 @@
-//! The state that the functions of one interpreter share: the request or session that is lent to them, the call that runs, and the step
-//! that it waits for. It holds no strong reference to the interpreter, so that an interpreter that is replaced is freed.
+//! The state that the functions of one interpreter share: the request or session that is lent to them, the
+//! call that runs, and the step that it waits for. It holds no strong reference to the interpreter, so that
+//! an interpreter that is replaced is freed.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -53,7 +54,12 @@ impl InterpreterState {
     }
 
     /// Runs `work` as a part of `call`, with the request or session within reach of functions.
-    pub(super) fn enter<R>(&self, call: &Rc<ProgramCall>, lent: &mut Reach<'_>, work: impl FnOnce() -> R) -> R {
+    pub(super) fn enter<R>(
+        &self,
+        call: &Rc<ProgramCall>,
+        lent: &mut Reach<'_>,
+        work: impl FnOnce() -> R,
+    ) -> R {
         let former = self.call.replace(Some(call.clone()));
         self.budget.begin_with(call.steps_left.get().min(crate::budget::STEPS_MAX));
         let begun = self.budget.left();

@@ -1,5 +1,6 @@
-//! The tables of one request or session: the context that plugins of APISIX get as `ctx`, and `ngx.ctx`. All programs of a request share
-//! them, from its first phase to its last, and stay in the interpreter that made them.
+//! The tables of one request or session: the context that plugins of APISIX get as `ctx`, and `ngx.ctx`. All
+//! programs of a request share them, from its first phase to its last, and stay in the interpreter that made
+//! them.
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -17,7 +18,8 @@ const STATE_NUMBER: u32 = u32::MAX;
 /// See the module.
 pub(crate) struct ContextTables {
     pub(crate) engine: Rc<LuaEngine>,
-    /// `ctx`, and `ctx.var` with the variables that plugins set and that Weir does not have; made when they are asked for.
+    /// `ctx`, and `ctx.var` with the variables that plugins set and that Weir does not have; made when they
+    /// are asked for.
     context: OnceCell<(Table, Table)>,
     /// `ngx.ctx`, made when it is asked for.
     pub(crate) request: RefCell<Option<Table>>,
@@ -46,7 +48,11 @@ impl Makers {
 
 impl ContextTables {
     fn make(engine: &Rc<LuaEngine>) -> Rc<ContextTables> {
-        Rc::new(ContextTables { engine: engine.clone(), context: OnceCell::new(), request: RefCell::default() })
+        Rc::new(ContextTables {
+            engine: engine.clone(),
+            context: OnceCell::new(),
+            request: RefCell::default(),
+        })
     }
 
     fn of_context(&self) -> mlua::Result<&(Table, Table)> {

@@ -6,8 +6,8 @@ use std::thread;
 
 use lua::testing::Engine;
 
-/// A server that waits for the end of each request and sends its answer, one for each connection where `closes`, otherwise
-/// one behind another on the first.
+/// A server that waits for the end of each request and sends its answer, one for each connection where
+/// `closes`, otherwise one behind another on the first.
 fn serve(answers: &'static [(&'static str, &'static str)], closes: bool) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,4 +1,5 @@
-//! Makes the page `docs/reference/lua.md` of what the interpreter has, and checks that it has what plugins of APISIX use.
+//! Makes the page `docs/reference/lua.md` of what the interpreter has, and checks that it has what plugins of
+//! APISIX use.
 
 use std::fmt::Write;
 use std::path::Path;

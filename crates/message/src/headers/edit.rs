@@ -72,7 +72,8 @@ impl Headers {
         self.seen & id.bit() != 0 && self.remove_from(0, id, &[])
     }
 
-    /// Keeps a text that belongs to the head beside the fields; no field's line is touched. The caller has checked it.
+    /// Keeps a text that belongs to the head beside the fields; no field's line is touched. The caller has
+    /// checked it.
     pub fn keep_text(&mut self, text: &[u8]) -> Span {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(text);

@@ -1,4 +1,5 @@
-//! A plugin as control and the checks see it: its name, its schemas and its rules, as data. It holds no compiled schema.
+//! A plugin as control and the checks see it: its name, its schemas and its rules, as data. It holds no
+//! compiled schema.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,14 +13,15 @@ use crate::loaded_endpoint::LoadedEndpoint;
 /// A plugin's own check of a configuration that its schema has let through; the error is a sentence.
 pub type PluginCheck = fn(&Value) -> Result<(), String>;
 
-/// A check of a configuration together with the plugin's metadata, where there are any; the error is a sentence.
+/// A check of a configuration together with the plugin's metadata, where there are any; the error is a
+/// sentence.
 pub type CheckWithMetadata = fn(&Value, Option<&Value>) -> Result<(), String>;
 
 /// A plugin's check of the content of a proto; the error is a sentence.
 pub type CheckProto = fn(&str) -> Result<(), String>;
 
-/// A check of a configuration that holds values of its own, such as the instances that are running or loaded code; the error
-/// is a sentence.
+/// A check of a configuration that holds values of its own, such as the instances that are running or loaded
+/// code; the error is a sentence.
 pub type CheckRunning = Arc<dyn Fn(&Value) -> Result<(), String> + Send + Sync>;
 
 /// Which of a plugin's schemas.
@@ -90,14 +92,15 @@ pub struct PluginInfo {
     pub consumer_schema: Option<Arc<Value>>,
     /// The JSON Schema of its metadata; none: anything.
     pub metadata_schema: Option<Arc<Value>>,
-    /// The fields that tell consumers apart (`key` of `key-auth`): no two consumers may have the same values of all of
-    /// them. Empty: it authenticates none.
+    /// The fields that tell consumers apart (`key` of `key-auth`): no two consumers may have the same values
+    /// of all of them. Empty: it authenticates none.
     pub consumer_key: &'static [&'static str],
     /// Its own check of a configuration.
     pub check: PluginCheck,
     /// Its own check of a configuration on a stream route, behind that of any place.
     pub check_stream: PluginCheck,
-    /// Its check against running instances, or by loaded code; none: it has no such rule, or nothing runs here.
+    /// Its check against running instances, or by loaded code; none: it has no such rule, or nothing runs
+    /// here.
     pub check_running: Option<CheckRunning>,
     /// Its own check of a configuration on a consumer.
     pub check_consumer: PluginCheck,

@@ -1,4 +1,5 @@
-//! The proof that schemas and Rust types accept the same, by mutating an object of each kind that has every field.
+//! The proof that schemas and Rust types accept the same, by mutating an object of each kind that has every
+//! field.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -78,7 +79,8 @@ fn full(kind: ObjectKind) -> Value {
     }
 }
 
-/// The fields of an upstream about attempts that APISIX does not have; a macro has not the depth for one object.
+/// The fields of an upstream about attempts that APISIX does not have; a macro has not the depth for one
+/// object.
 fn repetition() -> Value {
     json!({
         "retry": {

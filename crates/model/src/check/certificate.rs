@@ -1,7 +1,8 @@
-//! Whether certificates and private keys in PEM can be used, and belong together. Knows no object and no time: whether a
-//! certificate has expired is not its concern.
+//! Whether certificates and private keys in PEM can be used, and belong together. Knows no object and no
+//! time: whether a certificate has expired is not its concern.
 //!
-//! Parsing needs no I/O, so these checks are here and not with TLS: every source of objects passes through `check`.
+//! Parsing needs no I/O, so these checks are here and not with TLS: every source of objects passes through
+//! `check`.
 
 use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject;
@@ -13,7 +14,8 @@ use x509_parser::x509::SubjectPublicKeyInfo;
 
 use crate::secret_reference::{file_path, is_certificate_reference};
 
-/// Checks a certificate, with its chain behind it, and its key. What is a reference is not known yet and is not checked.
+/// Checks a certificate, with its chain behind it, and its key. What is a reference is not known yet and is
+/// not checked.
 ///
 /// # Errors
 /// APISIX's words for the certificate or the key, then what is wrong.
@@ -71,7 +73,8 @@ fn is_reference(text: &str) -> Result<bool, String> {
     }
 }
 
-/// The last second of the validity of the certificate itself, in seconds since the Unix epoch; none for a reference.
+/// The last second of the validity of the certificate itself, in seconds since the Unix epoch; none for a
+/// reference.
 ///
 /// # Errors
 /// As [`pair`].

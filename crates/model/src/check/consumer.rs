@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::plugins;
 use crate::ObjectKind;
 use crate::catalog::{PluginCatalog, PluginInfo, SchemaType};
-use crate::fault::{Findings, CheckStage, below};
+use crate::fault::{CheckStage, Findings, below};
 
 /// Checks a consumer or a credential.
 pub(super) fn check(catalog: &PluginCatalog, kind: ObjectKind, object: &Value, findings: &mut Findings) {

@@ -1,16 +1,20 @@
-//! An empty list where an object belongs, and the reverse. Clients in Lua and PHP write both alike, because their empty
-//! table is both, and APISIX takes both; so one stands for the other wherever only that makes an object acceptable.
+//! An empty list where an object belongs, and the reverse. Clients in Lua and PHP write both alike, because
+//! their empty table is both, and APISIX takes both; so one stands for the other wherever only that makes an
+//! object acceptable.
 
 use serde_json::{Map, Value};
 
 use crate::ObjectRefusal;
 
-/// Runs a check on a value and, where it is refused, on the value with the empty lists and objects at its faults
-/// exchanged. The refusal of the value as it was written is given where that does not help.
+/// Runs a check on a value and, where it is refused, on the value with the empty lists and objects at its
+/// faults exchanged. The refusal of the value as it was written is given where that does not help.
 ///
 /// # Errors
 /// Those of the check.
-pub(super) fn checked<T>(value: &Value, check: impl Fn(&Value) -> Result<T, ObjectRefusal>) -> Result<T, ObjectRefusal> {
+pub(super) fn checked<T>(
+    value: &Value,
+    check: impl Fn(&Value) -> Result<T, ObjectRefusal>,
+) -> Result<T, ObjectRefusal> {
     let refusal = match check(value) {
         Ok(checked) => return Ok(checked),
         Err(refusal) => refusal,

@@ -1,9 +1,10 @@
-//! Whether an expression over variables compiles. The one place of the checks that knows the router's compiler.
+//! Whether an expression over variables compiles. The one place of the checks that knows the router's
+//! compiler.
 
 use router::vars::{Expression, ExpressionError};
 use serde_json::Value;
 
-use crate::fault::{Findings, CheckStage};
+use crate::fault::{CheckStage, Findings};
 
 /// Checks the expression of a route; `pointer` is where it stands.
 pub(super) fn check(expression: &Value, pointer: &str, findings: &mut Findings) {
@@ -32,8 +33,8 @@ pub(super) fn check_call_filter(expression: &Value, pointer: &str, findings: &mu
     }
 }
 
-/// The reason in the words of APISIX's expression library, where it has words for it. The compiler says more: it
-/// begins with those words, or is found here by what it names.
+/// The reason in the words of APISIX's expression library, where it has words for it. The compiler says more:
+/// it begins with those words, or is found here by what it names.
 #[must_use]
 pub fn contract_reason(error: &ExpressionError) -> String {
     let reason = error.reason.as_str();

@@ -11,7 +11,7 @@ use crate::extension::{
     EXTENSION_CONTENT_BYTES_MAX, EXTENSION_TEXT_BYTES_MAX, ExtensionLoader, LoadedExtension, LoadedVersion,
     decoded, version_of,
 };
-use crate::fault::{Findings, CheckStage};
+use crate::fault::{CheckStage, Findings};
 use crate::{ObjectKey, ObjectRefusal};
 
 /// A version as it is written.
@@ -72,7 +72,11 @@ pub(super) fn check(catalog: &PluginCatalog, value: &Value, findings: &mut Findi
 ///
 /// # Errors
 /// The name is that of a fixed plugin, or a version cannot be loaded.
-pub(super) fn load(catalog: &PluginCatalog, key: &ObjectKey, value: &Value) -> Result<Option<LoadedExtension>, ObjectRefusal> {
+pub(super) fn load(
+    catalog: &PluginCatalog,
+    key: &ObjectKey,
+    value: &Value,
+) -> Result<Option<LoadedExtension>, ObjectRefusal> {
     let refuse = |pointer: &str, reason: String| {
         let contract = format!("invalid configuration: {reason}");
         let mut findings = Findings::default();

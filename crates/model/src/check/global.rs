@@ -5,12 +5,16 @@ use serde_json::{Map, Value};
 use super::{Checked, unknown};
 use crate::ObjectRefusal;
 use crate::catalog::{PluginCatalog, SchemaType};
-use crate::fault::{Findings, CheckStage};
+use crate::fault::{CheckStage, Findings};
 use crate::resource::Resource;
 use crate::resource::{PluginMetadata, own_fields};
 
 /// Checks and reads the metadata of that plugin.
-pub(super) fn plugin_metadata(catalog: &PluginCatalog, plugin: &str, value: &Value) -> Result<Checked, ObjectRefusal> {
+pub(super) fn plugin_metadata(
+    catalog: &PluginCatalog,
+    plugin: &str,
+    value: &Value,
+) -> Result<Checked, ObjectRefusal> {
     let Some(entry) = catalog.get(plugin) else {
         return Err(ObjectRefusal::single(None, "", "invalid plugin name"));
     };

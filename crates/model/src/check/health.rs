@@ -1,12 +1,12 @@
-//! Rules of health checks that a schema cannot express: texts that become part of a request, and addresses that must not be
-//! asked because what answers there is not for users to learn.
+//! Rules of health checks that a schema cannot express: texts that become part of a request, and addresses
+//! that must not be asked because what answers there is not for users to learn.
 
 use std::net::IpAddr;
 
 use serde_json::Value;
 
 use crate::catalog::PluginCatalog;
-use crate::fault::{Findings, CheckStage, below};
+use crate::fault::{CheckStage, Findings, below};
 use crate::resource::split_authority;
 
 /// Checks `checks` of the upstream at that pointer.
@@ -42,7 +42,8 @@ fn lines(active: &Value, at: &str, findings: &mut Findings) {
     }
 }
 
-/// Whether `line` is a field of HTTP/1.1 (RFC 9112 section 5) that does not change the framing of the request.
+/// Whether `line` is a field of HTTP/1.1 (RFC 9112 section 5) that does not change the framing of the
+/// request.
 fn is_field_line(line: &str) -> bool {
     let Some((name, value)) = line.split_once(':') else { return false };
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);

@@ -1,4 +1,5 @@
-//! The settings that checks depend on beside the object: settings of this gateway. Knows neither the settings file nor the flags.
+//! The settings that checks depend on beside the object: settings of this gateway. Knows neither the settings
+//! file nor the flags.
 
 use std::collections::BTreeSet;
 

@@ -1,10 +1,10 @@
-//! Rules for upstreams with addresses of clients. Those of the type `original_dst` have no nodes: every field that is about nodes
-//! is refused, because it would have no effect.
+//! Rules for upstreams with addresses of clients. Those of the type `original_dst` have no nodes: every field
+//! that is about nodes is refused, because it would have no effect.
 
 use router::cidr;
 use serde_json::Value;
 
-use crate::fault::{Findings, CheckStage, below};
+use crate::fault::{CheckStage, Findings, below};
 use crate::resource::PortRange;
 
 /// The method of such upstreams, and the field with their destinations.

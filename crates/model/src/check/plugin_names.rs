@@ -1,5 +1,5 @@
-//! The words for a plugin that cannot be used: misspelt, switched off, of another subsystem, or one that APISIX has and
-//! this gateway has not. Knows names only.
+//! The words for a plugin that cannot be used: misspelt, switched off, of another subsystem, or one that
+//! APISIX has and this gateway has not. Knows names only.
 
 use stdx::nearest::misspelt;
 
@@ -49,8 +49,9 @@ mod tests {
         let plugin = |name: &'static str| PluginInfo::new(name, 0, json!({"type": "object"}));
         let options =
             CheckOptions { switched_off: ["cors".into()].into_iter().collect(), ..CheckOptions::default() };
-        let catalog =
-            PluginCatalog::new(vec![plugin("limit-count"), plugin("key-auth")]).unwrap().with_options(options);
+        let catalog = PluginCatalog::new(vec![plugin("limit-count"), plugin("key-auth")])
+            .unwrap()
+            .with_options(options);
         let check = |subsystem, name: &str, expected: &str| {
             let found = unknown(&catalog, subsystem, name);
             assert_eq!(found, format!("unknown plugin [{name}]{expected}"));

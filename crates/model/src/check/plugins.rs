@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::catalog::{PluginCatalog, SchemaType, Subsystem};
-use crate::fault::{Findings, CheckStage, below};
+use crate::fault::{CheckStage, Findings, below};
 
 use super::{expression, plugin_names};
 
@@ -26,7 +26,12 @@ pub(super) fn check_stream(catalog: &PluginCatalog, object: &Value, findings: &m
 }
 
 /// Checks the plugins of an object, each by the schema of that type.
-pub(super) fn check_as(catalog: &PluginCatalog, schema_type: SchemaType, object: &Value, findings: &mut Findings) {
+pub(super) fn check_as(
+    catalog: &PluginCatalog,
+    schema_type: SchemaType,
+    object: &Value,
+    findings: &mut Findings,
+) {
     each(catalog, Subsystem::Http, schema_type, object, findings);
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::fault::{Findings, CheckStage, below};
+use crate::fault::{CheckStage, Findings, below};
 
 /// Checks outlier ejection, circuit breaker and limits of an upstream at that pointer.
 pub(super) fn check(upstream: &Value, pointer: &str, findings: &mut Findings) {

@@ -1,9 +1,9 @@
-//! Rules of retry policies and deadlines that a schema cannot express: no policy may do unsafe work twice without the
-//! user's word, and no field may be without effect.
+//! Rules of retry policies and deadlines that a schema cannot express: no policy may do unsafe work twice
+//! without the user's word, and no field may be without effect.
 
 use serde_json::Value;
 
-use crate::fault::{Findings, CheckStage, below};
+use crate::fault::{CheckStage, Findings, below};
 
 /// The methods that may be sent twice (RFC 9110 section 9.2.2).
 const IDEMPOTENT: [&str; 6] = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"];

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{expression, plugins, upstream};
 use crate::catalog::PluginCatalog;
-use crate::fault::{Findings, CheckStage};
+use crate::fault::{CheckStage, Findings};
 use crate::resource::{PRIORITIES, PRIORITY_LABEL};
 use crate::settings::RouterMode;
 use crate::unsupported;
@@ -169,6 +169,6 @@ pub(super) fn addresses(route: &Value, findings: &mut Findings) {
     }
 }
 
-/// Client addresses and networks of one route, as many as it may have hosts: longer lists belong to `ip-restriction`, and
-/// each entry is parsed while other writes wait.
+/// Client addresses and networks of one route, as many as it may have hosts: longer lists belong to
+/// `ip-restriction`, and each entry is parsed while other writes wait.
 const ADDRESSES_MAX: usize = 10_000;

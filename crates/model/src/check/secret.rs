@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::unknown;
 use crate::catalog::PluginCatalog;
-use crate::fault::{Findings, CheckStage};
+use crate::fault::{CheckStage, Findings};
 use crate::{ObjectKey, schema};
 
 /// Checks a secret by the schema of its manager.

@@ -1,9 +1,10 @@
-//! Rules about the policies of an upstream that its schema cannot express: fields that contradict each other or the method.
+//! Rules about the policies of an upstream that its schema cannot express: fields that contradict each other
+//! or the method.
 
 use router::vars::Template;
 use serde_json::Value;
 
-use crate::fault::{Findings, CheckStage, below};
+use crate::fault::{CheckStage, Findings, below};
 use crate::resource::BalanceMethod;
 
 /// Checks the policies of the upstream at that pointer.
@@ -48,7 +49,8 @@ fn subset(upstream: &Value, pointer: &str, findings: &mut Findings) {
     }
 }
 
-/// Attributes of a cookie belong to one that the gateway sets, and browsers refuse `SameSite=None` without `Secure`.
+/// Attributes of a cookie belong to one that the gateway sets, and browsers refuse `SameSite=None` without
+/// `Secure`.
 fn sticky(upstream: &Value, pointer: &str, findings: &mut Findings) {
     let Some(sticky) = upstream.get("sticky") else { return };
     let at = below(pointer, "sticky");

@@ -1,9 +1,10 @@
-//! Checks that the schema of certificates cannot express, of `ssl` objects and of the certificate that an upstream is shown.
+//! Checks that the schema of certificates cannot express, of `ssl` objects and of the certificate that an
+//! upstream is shown.
 
 use serde_json::Value;
 
 use super::certificate;
-use crate::fault::{Findings, CheckStage, below};
+use crate::fault::{CheckStage, Findings, below};
 
 /// Every certificate can be read and has its key.
 pub(super) fn check(ssl: &Value, findings: &mut Findings) {
@@ -37,7 +38,8 @@ pub(super) fn check(ssl: &Value, findings: &mut Findings) {
     check_exemptions(ssl, findings);
 }
 
-/// Refuses an object of which every certificate that is written in it ended before `now_s`, in seconds since the Unix epoch.
+/// Refuses an object of which every certificate that is written in it ended before `now_s`, in seconds since
+/// the Unix epoch.
 pub(super) fn check_expiry(ssl: &Value, now_s: i64, findings: &mut Findings) {
     let list = ssl.get("certs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let certificates = text(ssl, "cert").into_iter().chain(list.iter().filter_map(Value::as_str));
@@ -50,7 +52,8 @@ pub(super) fn check_expiry(ssl: &Value, now_s: i64, findings: &mut Findings) {
     }
 }
 
-/// APISIX takes TLS 1.1; a site that is served without what was asked for would be worse than one that is refused.
+/// APISIX takes TLS 1.1; a site that is served without what was asked for would be worse than one that is
+/// refused.
 fn check_versions(ssl: &Value, findings: &mut Findings) {
     let versions = ssl.get("ssl_protocols").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     for (index, _) in versions.iter().enumerate().filter(|(_, version)| *version == "TLSv1.1") {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{expression, plugins, route};
 use crate::catalog::PluginCatalog;
-use crate::fault::{Findings, CheckStage};
+use crate::fault::{CheckStage, Findings};
 use crate::{Id, ObjectKey, unsupported};
 
 /// The protocols that a stream route may name.
@@ -34,8 +34,8 @@ pub(super) fn superior(key: &ObjectKey, stream_route: &Value, findings: &mut Fin
     }
 }
 
-/// The bytes of a session are passed on as they are, so that a scheme with a protocol of its own promises too much: with
-/// `https` a user expects TLS, which `tls` makes.
+/// The bytes of a session are passed on as they are, so that a scheme with a protocol of its own promises too
+/// much: with `https` a user expects TLS, which `tls` makes.
 fn scheme(stream_route: &Value, findings: &mut Findings) {
     let scheme = stream_route.pointer("/upstream/scheme").and_then(Value::as_str);
     if let Some(scheme @ ("https" | "grpc" | "grpcs")) = scheme {
@@ -66,7 +66,8 @@ fn port(catalog: &PluginCatalog, stream_route: &Value, findings: &mut Findings) 
     }
 }
 
-/// A name or a protocol of ALPN is known of TLS alone, so that other first bytes never match together with it.
+/// A name or a protocol of ALPN is known of TLS alone, so that other first bytes never match together with
+/// it.
 fn sniffed(stream_route: &Value, findings: &mut Findings) {
     let Some(sniff) = stream_route.get("sniff").and_then(Value::as_str) else { return };
     if sniff != "tls" && stream_route.get("alpn").is_some() {

@@ -46,7 +46,8 @@ pub(crate) fn catalog() -> PluginCatalog {
     catalog.with_loader(Arc::new(TinyLanguage))
 }
 
-/// A language of which the content is the name of the one field that configurations must have; `broken` cannot be loaded.
+/// A language of which the content is the name of the one field that configurations must have; `broken`
+/// cannot be loaded.
 struct TinyLanguage;
 
 impl ExtensionLoader for TinyLanguage {
@@ -115,7 +116,8 @@ fn extensions_have_one_form_and_known_versions() {
         check(object, reason);
     }
     let no_schema = json!({"language": "tiny", "content": "no schema"});
-    let refused = check::object(&catalog(), &ObjectKey::new(ObjectKind::Extension, "mine").unwrap(), &no_schema);
+    let refused =
+        check::object(&catalog(), &ObjectKey::new(ObjectKind::Extension, "mine").unwrap(), &no_schema);
     assert!(refused.unwrap_err().contract_message().contains("its schema is no JSON Schema"));
     stored(
         ObjectKind::Extension,
@@ -135,7 +137,11 @@ fn check(kind: ObjectKind, object: Value, expected: &str) {
 
 /// As `check`, of an object with the fields of a good one beside its own.
 fn route(fields: Value, expected: &str) {
-    check(ObjectKind::Route, merged(json!({"uri": "/a", "upstream": {"nodes": {"a:80": 1}}}), fields), expected);
+    check(
+        ObjectKind::Route,
+        merged(json!({"uri": "/a", "upstream": {"nodes": {"a:80": 1}}}), fields),
+        expected,
+    );
 }
 
 fn upstream(fields: Value, expected: &str) {

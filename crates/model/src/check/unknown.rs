@@ -1,8 +1,10 @@
-//! Unknown fields where APISIX accepts them: in the configuration and metadata of plugins and in secrets. Names no plugin.
+//! Unknown fields where APISIX accepts them: in the configuration and metadata of plugins and in secrets.
+//! Names no plugin.
 //!
-//! A field is unknown where the schema of its object names fields, does not name this one and does not forbid others. A
-//! typing error is refused, because a limit that is not read is worse than a refused write; any other unknown field is
-//! accepted with a warning, taken out of what is checked and built, and kept in the stored text.
+//! A field is unknown where the schema of its object names fields, does not name this one and does not forbid
+//! others. A typing error is refused, because a limit that is not read is worse than a refused write; any
+//! other unknown field is accepted with a warning, taken out of what is checked and built, and kept in the
+//! stored text.
 
 use std::borrow::Cow;
 
@@ -26,8 +28,9 @@ pub struct UnknownField {
     pub moved_to: Option<String>,
 }
 
-/// The keyword of a schema under which names that are not allowed stand with the path of the field that has their effect.
-/// They are refused whatever the policy, because they may hold secrets that no encryption of stored fields knows.
+/// The keyword of a schema under which names that are not allowed stand with the path of the field that has
+/// their effect. They are refused whatever the policy, because they may hold secrets that no encryption of
+/// stored fields knows.
 pub const MOVED_FIELDS: &str = "moved_fields";
 
 impl UnknownField {
@@ -69,8 +72,8 @@ pub fn find(schema: &Value, value: &Value) -> Vec<UnknownField> {
     found
 }
 
-/// Checks a value without its unknown fields by `check`: refused typing errors come first and stand under the name that
-/// was meant, so that they cause no second fault.
+/// Checks a value without its unknown fields by `check`: refused typing errors come first and stand under the
+/// name that was meant, so that they cause no second fault.
 pub(crate) fn check(
     value: &Value,
     unknown: &[UnknownField],
@@ -138,8 +141,9 @@ fn object(
     let named = || schemas.iter().filter_map(|schema| schema.get("properties")?.as_object());
     let patterns = || schemas.iter().filter_map(|schema| schema.get("patternProperties")?.as_object());
     let additional = || schemas.iter().filter_map(|schema| schema.get("additionalProperties"));
-    // An object of which the schema names no field is free; `_meta` is in the schema of every plugin. One with patterns or a schema for other fields has no unknown
-    // ones, and where others are forbidden the schema itself refuses them.
+    // An object of which the schema names no field is free; `_meta` is in the schema of every plugin. One
+    // with patterns or a schema for other fields has no unknown ones, and where others are forbidden the
+    // schema itself refuses them.
     let names_fields = named().flat_map(|properties| properties.keys()).any(|name| name != "_meta");
     let is_free = !names_fields || patterns().next().is_some() || additional().next().is_some();
     for (name, value) in fields {

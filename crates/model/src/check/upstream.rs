@@ -1,10 +1,11 @@
-//! Rules that the schema of upstreams cannot express, for upstream objects and those inside routes and services.
+//! Rules that the schema of upstreams cannot express, for upstream objects and those inside routes and
+//! services.
 
 use serde_json::Value;
 
 use super::{health, original_dst, protection, retry, selection, ssl};
 use crate::catalog::PluginCatalog;
-use crate::fault::{Findings, CheckStage, below};
+use crate::fault::{CheckStage, Findings, below};
 use crate::resource::{BalanceMethod, split_authority};
 use crate::{schema, unsupported};
 

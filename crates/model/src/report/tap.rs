@@ -1,5 +1,6 @@
-//! Requests as pages and commands show them one by one: the record of an ended request, and the trait by which control
-//! reads the records that workers keep. Knows neither their way to a reader nor their text form.
+//! Requests as pages and commands show them one by one: the record of an ended request, and the trait by
+//! which control reads the records that workers keep. Knows neither their way to a reader nor their text
+//! form.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,8 +21,8 @@ pub trait Tap: Send + Sync {
     /// Moves the records kept since the last call to the end of `records`, in no particular order of workers.
     fn take(&self, records: &mut Vec<RequestRecord>) -> TapCounts;
 
-    /// The failures kept, the newest first, and the number of failures that were not kept because there were too many in
-    /// a second.
+    /// The failures kept, the newest first, and the number of failures that were not kept because there were
+    /// too many in a second.
     fn failures(&self) -> (Vec<RequestRecord>, u64);
 }
 
@@ -34,7 +35,8 @@ pub struct TapCounts {
     pub dropped: u64,
 }
 
-/// An ended request. Texts of clients are cut to a limit by the gateway and are otherwise as they were received.
+/// An ended request. Texts of clients are cut to a limit by the gateway and are otherwise as they were
+/// received.
 #[derive(Clone, Debug)]
 pub struct RequestRecord {
     /// The id of the request, which its plugins and logs show too.
@@ -65,7 +67,8 @@ pub struct RequestRecord {
     pub service: Option<Arc<str>>,
     /// The authenticated consumer.
     pub consumer: Option<Arc<str>>,
-    /// The upstream: the id of an upstream object, or the object that the upstream is written in (`routes/1`).
+    /// The upstream: the id of an upstream object, or the object that the upstream is written in
+    /// (`routes/1`).
     pub upstream: Option<Box<str>>,
     /// The endpoint that was tried last.
     pub endpoint: Option<SocketAddr>,

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 /// The traffic of the instance: rates by route, consumer, endpoint and cause, and figures of the last hour.
 pub trait Traffic: Send + Sync {
-    /// The rates of the last minute, the busiest first. The gateway keeps the answer for a second, so that asking often is
-    /// cheap.
+    /// The rates of the last minute, the busiest first. The gateway keeps the answer for a second, so that
+    /// asking often is cheap.
     fn rates(&self, by: Breakdown) -> Arc<[TrafficRate]>;
 
-    /// The figures of the last ten seconds; none in the first second of an instance, and where they are not measured.
+    /// The figures of the last ten seconds; none in the first second of an instance, and where they are not
+    /// measured.
     fn now(&self) -> Option<TrafficNow> {
         None
     }
@@ -57,7 +58,8 @@ pub struct TrafficRate {
 }
 
 impl TrafficRate {
-    /// Adds the traffic of `other`. The percentile becomes the higher one, because that of both cannot be known.
+    /// Adds the traffic of `other`. The percentile becomes the higher one, because that of both cannot be
+    /// known.
     pub fn join(&mut self, other: &TrafficRate) {
         let requests = self.requests + other.requests;
         let share = |own: f64, others: f64| {
@@ -74,7 +76,8 @@ impl TrafficRate {
 /// The busiest routes, consumers, endpoints or causes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Top {
-    /// The time that the rates are over, in seconds: near to the one that was asked for, shorter after the start.
+    /// The time that the rates are over, in seconds: near to the one that was asked for, shorter after the
+    /// start.
     pub seconds: f64,
     /// Requests a second, listed or not; attempts for endpoints, failures for causes.
     pub total: f64,
@@ -101,7 +104,8 @@ pub struct TrafficRow {
     pub server_errors: f64,
     /// The mean of their time, in microseconds.
     pub mean_us: u64,
-    /// The 99th percentile of their time over the last 30 to 60 s, in microseconds; none where it is not measured.
+    /// The 99th percentile of their time over the last 30 to 60 s, in microseconds; none where it is not
+    /// measured.
     pub p99_us: Option<u64>,
     /// Bytes of responses a second.
     pub bytes: f64,

@@ -80,8 +80,8 @@ pub struct NodeReport {
     pub ejected: Option<NodeTransition>,
     /// Attempts in flight at it, over all workers.
     pub in_flight: u32,
-    /// The moving average of its response time in milliseconds; none for a method that does not measure, and before the
-    /// first response.
+    /// The moving average of its response time in milliseconds; none for a method that does not measure, and
+    /// before the first response.
     pub ewma_ms: Option<f64>,
     /// The verdict of the health checks and its counters; none without checks.
     pub health: Option<(NodeVerdict, HealthCounter)>,

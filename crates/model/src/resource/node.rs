@@ -53,7 +53,8 @@ impl WrittenNodes {
 /// Splits `host`, `host:port`, `[v6]` and `[v6]:port`.
 ///
 /// # Errors
-/// A sentence, when there is a scheme, the port is not 1 to 65535, a bracket is open, or an IPv6 address has no brackets.
+/// A sentence, when there is a scheme, the port is not 1 to 65535, a bracket is open, or an IPv6 address has
+/// no brackets.
 pub(crate) fn split_authority(text: &str) -> Result<(&str, Option<u16>), String> {
     if let Some((scheme, rest)) = text.split_once("://") {
         let authority = rest.split('/').next().unwrap_or_default();
@@ -145,8 +146,13 @@ impl<'de> Visitor<'de> for NodesVisitor {
             map.next_entry::<std::borrow::Cow<'de, str>, Weight>()?
         {
             let (host, port) = split_authority(&authority).map_err(de::Error::custom)?;
-            let node =
-                NodeConfig { host: host.into(), port: port.unwrap_or(0), weight, priority: 0, metadata: None };
+            let node = NodeConfig {
+                host: host.into(),
+                port: port.unwrap_or(0),
+                weight,
+                priority: 0,
+                metadata: None,
+            };
             nodes.push((node, port.is_some()));
         }
         Ok(WrittenNodes(nodes))

@@ -1,5 +1,5 @@
-//! The destinations of an upstream of the type `original_dst`: its sessions go where their clients wanted to go, as far as
-//! this list allows it. An extension of Weir.
+//! The destinations of an upstream of the type `original_dst`: its sessions go where their clients wanted to
+//! go, as far as this list allows it. An extension of Weir.
 
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer};

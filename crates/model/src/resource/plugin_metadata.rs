@@ -1,4 +1,5 @@
-//! The metadata of a plugin: what all its uses share. Its fields are the plugin's; this file knows none of them.
+//! The metadata of a plugin: what all its uses share. Its fields are the plugin's; this file knows none of
+//! them.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};

@@ -1,5 +1,5 @@
-//! The protection of an upstream as written: outlier ejection, circuit breaker, limits. Extensions of Weir. Knows fields
-//! and defaults; judging is the gateway's.
+//! The protection of an upstream as written: outlier ejection, circuit breaker, limits. Extensions of Weir.
+//! Knows fields and defaults; judging is the gateway's.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The retry policy and the deadline of an upstream, extensions of Weir, as written. Knows fields and defaults; deciding is
-//! the gateway's.
+//! The retry policy and the deadline of an upstream, extensions of Weir, as written. Knows fields and
+//! defaults; deciding is the gateway's.
 
 use std::time::Duration;
 
@@ -24,7 +24,8 @@ pub struct RetryPolicy {
     pub grpc_statuses: Box<[GrpcStatus]>,
     /// A field of the response head that asks for a retry.
     pub response_header: Option<HeaderCondition>,
-    /// The methods that are retried after something was sent; none: the idempotent ones (RFC 9110 section 9.2.2).
+    /// The methods that are retried after something was sent; none: the idempotent ones (RFC 9110 section
+    /// 9.2.2).
     pub methods: Option<Box<[Method]>>,
     /// Whether `methods` may hold methods that are not idempotent.
     pub unsafe_methods: bool,
@@ -115,15 +116,16 @@ impl BackoffConfig {
     }
 }
 
-/// A second attempt beside a slow one, of safe requests without a body. One of the fields is written, or both.
+/// A second attempt beside a slow one, of safe requests without a body. One of the fields is written, or
+/// both.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hedge {
     /// How long the first one may take until its response head; the least time beside `percentile`.
     #[serde(default, deserialize_with = "number::optional_seconds")]
     pub after: Option<Duration>,
-    /// The percentile of the recent times to the response head after which the first one is slow; none: only `after`
-    /// counts.
+    /// The percentile of the recent times to the response head after which the first one is slow; none: only
+    /// `after` counts.
     pub percentile: Option<f64>,
 }
 

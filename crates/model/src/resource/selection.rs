@@ -1,5 +1,5 @@
-//! The policies that narrow the choice of a node, as written. None of them is in APISIX; without them an upstream behaves as
-//! there.
+//! The policies that narrow the choice of a node, as written. None of them is in APISIX; without them an
+//! upstream behaves as there.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use crate::number;
 /// The policies of an upstream.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SelectionPolicies {
-    /// Percent of the weight of a priority that must be usable; below it all nodes are used. 0: only where none is.
+    /// Percent of the weight of a priority that must be usable; below it all nodes are used. 0: only where
+    /// none is.
     pub panic_threshold: u32,
     /// Weights of new nodes that grow.
     pub slow_start: Option<SlowStart>,

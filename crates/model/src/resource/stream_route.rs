@@ -103,7 +103,8 @@ impl SniffedProtocol {
     }
 }
 
-/// Sessions over UDP: when one ends by its datagrams, as nginx's `proxy_responses` and `proxy_requests`, and where it comes from.
+/// Sessions over UDP: when one ends by its datagrams, as nginx's `proxy_responses` and `proxy_requests`, and
+/// where it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatagramOptions {

@@ -25,7 +25,8 @@ pub struct UpstreamConfig {
     pub nodes: Box<[NodeConfig]>,
     /// The registry that names the nodes.
     pub discovery: Option<Box<UpstreamDiscovery>>,
-    /// The destinations of sessions that go where their clients wanted to go, in place of nodes. Not in APISIX.
+    /// The destinations of sessions that go where their clients wanted to go, in place of nodes. Not in
+    /// APISIX.
     pub original_dst: Option<Box<OriginalDestination>>,
     /// How many more nodes are tried; none: as many as there are others.
     pub retries: Option<u32>,
@@ -214,7 +215,8 @@ pub struct UpstreamTls {
     /// Whether the nodes' certificates are verified.
     #[serde(default)]
     pub verify: bool,
-    /// The authorities that the nodes' certificates are verified against in place of the process's, PEM. Not in APISIX.
+    /// The authorities that the nodes' certificates are verified against in place of the process's, PEM. Not
+    /// in APISIX.
     pub ca_certs: Option<Box<str>>,
 }
 

@@ -4,8 +4,8 @@ use stdx::nearest::nearest;
 
 use super::text::TextPattern;
 use super::{
-    ValueComparison, FILTER_BYTES_MAX, FilterField, FieldType, FilterFields, SearchFilter, FilterError, Quantity, TERMS_MAX, Term,
-    Test, VALUES_MAX,
+    FILTER_BYTES_MAX, FieldType, FilterError, FilterField, FilterFields, Quantity, SearchFilter, TERMS_MAX,
+    Term, Test, VALUES_MAX, ValueComparison,
 };
 
 /// Reads a filter.
@@ -163,7 +163,12 @@ impl FilterReader<'_> {
         Ok(Test::Text(pattern))
     }
 
-    fn number_value(&self, field: &'static FilterField, begin: usize, text: &str) -> Result<Test, FilterError> {
+    fn number_value(
+        &self,
+        field: &'static FilterField,
+        begin: usize,
+        text: &str,
+    ) -> Result<Test, FilterError> {
         let sign = ValueComparison::SIGNS.iter().find(|(sign, _)| text.starts_with(sign));
         let (sign, comparison) = sign.copied().unwrap_or(("", ValueComparison::Equal));
         let number = &text[sign.len()..];

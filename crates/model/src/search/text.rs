@@ -1,4 +1,5 @@
-//! Texts of filters: a pattern with `*`, compared without case, and the quotes around texts that would mean something else.
+//! Texts of filters: a pattern with `*`, compared without case, and the quotes around texts that would mean
+//! something else.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,7 +7,8 @@ use std::fmt;
 /// A text with any characters in places. The parts are in lower case; between two of them anything may stand.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TextPattern {
-    /// The pieces between the stars, in order; the first and the last are empty where a star begins or ends the text.
+    /// The pieces between the stars, in order; the first and the last are empty where a star begins or ends
+    /// the text.
     parts: Vec<String>,
     is_ascii: bool,
 }

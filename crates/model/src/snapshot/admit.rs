@@ -6,15 +6,15 @@ use serde_json::Value;
 
 use super::identity::Claims;
 use super::read::ObjectCandidate;
-use super::{Applied, SnapshotObject, FaultPolicy, Snapshot, reference};
+use super::{Applied, FaultPolicy, Snapshot, SnapshotObject, reference};
 use crate::catalog::PluginCatalog;
 use crate::check::Checked;
-use crate::fault::{Findings, CheckStage};
+use crate::fault::{CheckStage, Findings};
 use crate::resource::{Plugins, Resource};
 use crate::{ObjectKey, ObjectKind, ObjectRefusal, WrittenObject, check};
 
-/// A write that may be stored: the object as it was checked and read, so that bringing it into force reads it no second
-/// time.
+/// A write that may be stored: the object as it was checked and read, so that bringing it into force reads it
+/// no second time.
 #[derive(Debug)]
 pub struct Admitted(Checked);
 
@@ -23,7 +23,12 @@ impl Snapshot {
     ///
     /// # Errors
     /// Every fault, and the contract's line for the first.
-    pub fn admit(&self, catalog: &PluginCatalog, key: &ObjectKey, value: &Value) -> Result<Admitted, ObjectRefusal> {
+    pub fn admit(
+        &self,
+        catalog: &PluginCatalog,
+        key: &ObjectKey,
+        value: &Value,
+    ) -> Result<Admitted, ObjectRefusal> {
         let catalog = &self.catalog(catalog);
         let checked = check::object(catalog, key, value)?;
         let resource = &checked.resource;
@@ -50,10 +55,16 @@ impl Snapshot {
         findings.into_result().map(|()| Admitted(checked))
     }
 
-    /// Applies an admitted write that was stored as `written`, the text of the value that was admitted. `revision` becomes
-    /// the snapshot's.
+    /// Applies an admitted write that was stored as `written`, the text of the value that was admitted.
+    /// `revision` becomes the snapshot's.
     #[must_use]
-    pub fn put(&self, catalog: &PluginCatalog, admitted: Admitted, written: WrittenObject, revision: u64) -> Applied {
+    pub fn put(
+        &self,
+        catalog: &PluginCatalog,
+        admitted: Admitted,
+        written: WrittenObject,
+        revision: u64,
+    ) -> Applied {
         let Admitted(Checked { resource, warnings }) = admitted;
         let key = written.key.clone();
         let object = SnapshotObject::new(written, resource, Box::default(), warnings);
@@ -65,9 +76,15 @@ impl Snapshot {
         self.apply_read(&self.catalog(catalog), read, revision, FaultPolicy::Lenient)
     }
 
-    /// Parts that a plugin's configuration leaves to its metadata are there. Objects that were stored before stay in force when
-    /// metadata go: the compiler reports them.
-    fn suit_metadata(&self, catalog: &PluginCatalog, key: &ObjectKey, plugins: &Plugins, findings: &mut Findings) {
+    /// Parts that a plugin's configuration leaves to its metadata are there. Objects that were stored before
+    /// stay in force when metadata go: the compiler reports them.
+    fn suit_metadata(
+        &self,
+        catalog: &PluginCatalog,
+        key: &ObjectKey,
+        plugins: &Plugins,
+        findings: &mut Findings,
+    ) {
         if matches!(key.kind, ObjectKind::Consumer | ObjectKind::Credential) {
             return;
         }
@@ -82,7 +99,12 @@ impl Snapshot {
             if let Err(reason) = (entry.info().check_with_metadata)(&plugin.config, metadata) {
                 let name = &plugin.name;
                 let contract = format!("failed to check the configuration of plugin {name} err: {reason}");
-                findings.add_worded(CheckStage::Plugins, crate::fault::below("/plugins", name), reason, contract);
+                findings.add_worded(
+                    CheckStage::Plugins,
+                    crate::fault::below("/plugins", name),
+                    reason,
+                    contract,
+                );
             }
         }
     }
@@ -102,7 +124,13 @@ impl Snapshot {
     }
 
     /// No two consumers have the same value of the fields that tell consumers apart.
-    fn no_key_twice(&self, catalog: &PluginCatalog, key: &ObjectKey, plugins: &Plugins, findings: &mut Findings) {
+    fn no_key_twice(
+        &self,
+        catalog: &PluginCatalog,
+        key: &ObjectKey,
+        plugins: &Plugins,
+        findings: &mut Findings,
+    ) {
         for (pointer, reason) in self.taken_identities(catalog, key, plugins, Claims::Written) {
             findings.add(CheckStage::Plugins, pointer, reason);
         }

@@ -1,5 +1,6 @@
-//! Applying changes: every object is checked on its own, then what it refers to; objects that wait for something are
-//! looked at again when it appears. One change costs what it touches, never the size of the snapshot.
+//! Applying changes: every object is checked on its own, then what it refers to; objects that wait for
+//! something are looked at again when it appears. One change costs what it touches, never the size of the
+//! snapshot.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,16 +8,25 @@ use std::sync::Arc;
 use super::identity::Claims;
 use super::queue::ResolveQueue;
 use super::read::{self, ObjectCandidate};
-use super::{Applied, SnapshotChange, Difference, Faulty, SnapshotObject, FaultPolicy, Snapshot, extensions, identity, reference};
+use super::{
+    Applied, Difference, FaultPolicy, Faulty, Snapshot, SnapshotChange, SnapshotObject, extensions, identity,
+    reference,
+};
 use crate::catalog::PluginCatalog;
-use crate::fault::{Findings, CheckStage};
+use crate::fault::{CheckStage, Findings};
 use crate::{ConfigFault, ObjectKey, ObjectKind, ObjectRefusal, secret_reference};
 
 impl Snapshot {
-    /// Applies changes, later ones of the same key over earlier ones. `revision` becomes the snapshot's. Many changes
-    /// are read on several threads.
+    /// Applies changes, later ones of the same key over earlier ones. `revision` becomes the snapshot's. Many
+    /// changes are read on several threads.
     #[must_use]
-    pub fn apply(&self, catalog: &PluginCatalog, changes: &[SnapshotChange], revision: u64, policy: FaultPolicy) -> Applied {
+    pub fn apply(
+        &self,
+        catalog: &PluginCatalog,
+        changes: &[SnapshotChange],
+        revision: u64,
+        policy: FaultPolicy,
+    ) -> Applied {
         let (extensions, others): (Vec<SnapshotChange>, Vec<SnapshotChange>) = match has_extension(changes) {
             true => changes.iter().cloned().partition(|change| change.key.kind == ObjectKind::Extension),
             false => (Vec::new(), Vec::new()),
@@ -141,8 +151,8 @@ impl Work<'_> {
         }
         let mut is_anothers = false;
         if matches!(key.kind, ObjectKind::Consumer | ObjectKind::Credential) {
-            // Of two consumers with the same key the first stays, because the consumer of a request would otherwise
-            // depend on the order.
+            // Of two consumers with the same key the first stays, because the consumer of a request would
+            // otherwise depend on the order.
             for (pointer, reason) in
                 self.next.taken_identities(self.catalog, key, object.resource.plugins(), Claims::InForce)
             {
@@ -235,7 +245,8 @@ impl Work<'_> {
         }
         let difference = |(key, before): (ObjectKey, PreviousForm)| {
             let after = next.get(&key).cloned();
-            let is_same = |before: &Arc<SnapshotObject>, after| Arc::ptr_eq(before, after) && !woken.contains(&key);
+            let is_same =
+                |before: &Arc<SnapshotObject>, after| Arc::ptr_eq(before, after) && !woken.contains(&key);
             let same = match (&before.object, &after) {
                 (Some(before), Some(after)) => is_same(before, after),
                 (None, None) => match (&before.closed, next.closed(&key)) {

@@ -1,5 +1,6 @@
-//! The closed form of a faulty object: as much of it as is needed to answer its requests with 503, so that they never fall
-//! through to an object that protects less. It makes no object good and knows nothing of references.
+//! The closed form of a faulty object: as much of it as is needed to answer its requests with 503, so that
+//! they never fall through to an object that protects less. It makes no object good and knows nothing of
+//! references.
 
 use std::sync::Arc;
 
@@ -10,10 +11,14 @@ use crate::catalog::PluginCatalog;
 use crate::resource::{OneOrMany, Resource, Ssl};
 use crate::{ObjectKind, WrittenObject, check};
 
-/// The closed form of the written text; `value` is null where the text is no JSON. None for a route with a match that
-/// cannot be read, and for kinds with objects that are harmless when they are absent: an unknown consumer is answered
-/// 401.
-pub(super) fn form(catalog: &PluginCatalog, written: &WrittenObject, value: &Value) -> Option<Arc<SnapshotObject>> {
+/// The closed form of the written text; `value` is null where the text is no JSON. None for a route with a
+/// match that cannot be read, and for kinds with objects that are harmless when they are absent: an unknown
+/// consumer is answered 401.
+pub(super) fn form(
+    catalog: &PluginCatalog,
+    written: &WrittenObject,
+    value: &Value,
+) -> Option<Arc<SnapshotObject>> {
     let form = match written.key.kind {
         ObjectKind::Route => route(catalog, written, value)?,
         ObjectKind::Service => kept(value, &SERVICE_FIELDS),
@@ -32,7 +37,8 @@ pub(super) fn form(catalog: &PluginCatalog, written: &WrittenObject, value: &Val
     Some(Arc::new(SnapshotObject::new(written.clone(), resource, Box::default(), Box::default())))
 }
 
-/// The match of a route. The service is kept for its hosts; where the reference is faulty, the route matches every host.
+/// The match of a route. The service is kept for its hosts; where the reference is faulty, the route matches
+/// every host.
 fn route(catalog: &PluginCatalog, written: &WrittenObject, value: &Value) -> Option<Value> {
     let mut form = kept(value, &MATCH_FIELDS);
     // A route needs something that answers.
@@ -55,8 +61,8 @@ fn route(catalog: &PluginCatalog, written: &WrittenObject, value: &Value) -> Opt
     Some(form)
 }
 
-/// The names of a certificate of the server's side that is on, so that no certificate of a wildcard serves them. Names that
-/// cannot be read are left out.
+/// The names of a certificate of the server's side that is on, so that no certificate of a wildcard serves
+/// them. Names that cannot be read are left out.
 fn ssl(written: &WrittenObject, value: &Value) -> Option<Arc<SnapshotObject>> {
     let is_off = value.get("status").and_then(Value::as_f64) == Some(0.0);
     let is_of_client = value.get("type").is_some_and(|side| side == "client");
@@ -82,8 +88,8 @@ fn kept(value: &Value, fields: &[&str]) -> Value {
     Value::Object(fields.iter().filter_map(field).collect::<Map<_, _>>())
 }
 
-/// The fields that decide which requests are a route's. `filter_func` is left out: this gateway runs none, so that the route
-/// is closed for all requests that the other fields match.
+/// The fields that decide which requests are a route's. `filter_func` is left out: this gateway runs none, so
+/// that the route is closed for all requests that the other fields match.
 const MATCH_FIELDS: [&str; 10] =
     ["uri", "uris", "host", "hosts", "methods", "remote_addr", "remote_addrs", "vars", "priority", "status"];
 /// The fields of a service that decide which requests are its routes'.
@@ -106,7 +112,11 @@ mod tests {
     fn a_route_keeps_its_place_if_its_match_is_good() {
         check(ObjectKind::Route, json!({"uri": "/a", "plugins": {"nope": {}}}), true);
         check(ObjectKind::Route, json!({"uri": "/a", "colour": 1, "upstream": 3}), true);
-        check(ObjectKind::Route, json!({"uri": "/a", "service_id": [], "vars": [["arg_a", "==", "1"]]}), true);
+        check(
+            ObjectKind::Route,
+            json!({"uri": "/a", "service_id": [], "vars": [["arg_a", "==", "1"]]}),
+            true,
+        );
         check(ObjectKind::Route, json!({"uri": "/a", "priority": "10", "plugins": {"nope": {}}}), true);
         check(ObjectKind::Route, json!({"uri": "/a", "status": "1"}), true);
         check(ObjectKind::Route, json!({"uri": "/a", "filter_func": "function(vars) return true end"}), true);

@@ -1,5 +1,5 @@
-//! Routes that match the same requests with the same priority: one of them never serves. Compares what is written;
-//! routes that overlap in part are not its concern.
+//! Routes that match the same requests with the same priority: one of them never serves. Compares what is
+//! written; routes that overlap in part are not its concern.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,8 @@ use crate::resource::{Resource, Route};
 use crate::{ObjectKey, ObjectKind};
 
 impl Snapshot {
-    /// Pairs of routes that match the same requests: the later by id, and the first one. At most `most` pairs.
+    /// Pairs of routes that match the same requests: the later by id, and the first one. At most `most`
+    /// pairs.
     #[must_use]
     pub fn equal_routes(&self, most: usize) -> Vec<(&ObjectKey, &ObjectKey)> {
         let mut keys: Vec<(&ObjectKey, &Route)> = self
@@ -40,7 +41,8 @@ impl Snapshot {
             texts
         };
         let mut hosts = &*rare.hosts;
-        let service = route.service_id.as_ref().and_then(|id| self.get(&ObjectKey::of(ObjectKind::Service, id)));
+        let service =
+            route.service_id.as_ref().and_then(|id| self.get(&ObjectKey::of(ObjectKind::Service, id)));
         if let Some(Resource::Service(service)) = service.map(|object| &object.resource)
             && hosts.is_empty()
         {
@@ -61,7 +63,7 @@ mod tests {
 
     use super::*;
     use crate::catalog::PluginCatalog;
-    use crate::{SnapshotChange, FaultPolicy, WrittenObject};
+    use crate::{FaultPolicy, SnapshotChange, WrittenObject};
 
     #[test]
     fn equal_routes_are_found_whatever_the_order() {
@@ -74,7 +76,8 @@ mod tests {
                 SnapshotChange { key, written: Some(written) }
             };
             let changes: Vec<SnapshotChange> = routes.iter().map(change).collect();
-            let applied = Snapshot::empty().apply(&PluginCatalog::default(), &changes, 1, FaultPolicy::Lenient);
+            let applied =
+                Snapshot::empty().apply(&PluginCatalog::default(), &changes, 1, FaultPolicy::Lenient);
             assert_eq!(applied.faults, []);
             let pairs = applied.snapshot.equal_routes(10);
             let pairs: Vec<_> = pairs.iter().map(|(later, first)| (&*later.id, &*first.id)).collect();

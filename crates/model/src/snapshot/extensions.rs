@@ -1,13 +1,13 @@
-//! Extensions among the objects of a snapshot: their plugins are known before other objects are read, and objects that were
-//! faulty without them are read again. It names no language.
+//! Extensions among the objects of a snapshot: their plugins are known before other objects are read, and
+//! objects that were faulty without them are read again. It names no language.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::read::{self, ObjectCandidate};
-use super::{SnapshotChange, Snapshot};
-use crate::catalog::{PluginCatalog, CatalogPlugin, Subsystem};
-use crate::fault::{Findings, CheckStage};
+use super::{Snapshot, SnapshotChange};
+use crate::catalog::{CatalogPlugin, PluginCatalog, Subsystem};
+use crate::fault::{CheckStage, Findings};
 use crate::resource::{Extension, Resource};
 use crate::{ObjectKey, ObjectKind};
 
@@ -17,8 +17,8 @@ impl Snapshot {
         catalog.with_extensions(&self.extensions)
     }
 
-    /// The catalog that holds once these candidates are in force, and the candidates with those faulty objects that name an
-    /// extension among them.
+    /// The catalog that holds once these candidates are in force, and the candidates with those faulty
+    /// objects that name an extension among them.
     pub(super) fn with_extensions_of(
         &self,
         catalog: &PluginCatalog,
@@ -50,15 +50,18 @@ impl Snapshot {
         let again: Vec<SnapshotChange> = self
             .faulty()
             .filter(waits)
-            .map(|faulty| SnapshotChange { key: faulty.written.key.clone(), written: Some(faulty.written.clone()) })
+            .map(|faulty| SnapshotChange {
+                key: faulty.written.key.clone(),
+                written: Some(faulty.written.clone()),
+            })
             .collect();
         read.extend(read::all(&catalog, changes));
         read.extend(read::all(&catalog, &again));
         (catalog, read)
     }
 
-    /// Refuses an extension that the objects with its plugin cannot have: their configurations must pass the check of the
-    /// versions that serve, and there must be such a version.
+    /// Refuses an extension that the objects with its plugin cannot have: their configurations must pass the
+    /// check of the versions that serve, and there must be such a version.
     pub(super) fn suits_users(&self, key: &ObjectKey, extension: &Extension, findings: &mut Findings) {
         let mut users: Vec<&ObjectKey> = self.mentioned_by(key).collect();
         users.sort();
@@ -116,7 +119,10 @@ mod tests {
     fn put(kind: ObjectKind, id: &str, object: &Value) -> SnapshotChange {
         let key = ObjectKey::new(kind, id).unwrap();
         let text = object.to_string().into();
-        SnapshotChange { key: key.clone(), written: Some(WrittenObject { key, text, created_index: 1, modified_index: 1 }) }
+        SnapshotChange {
+            key: key.clone(),
+            written: Some(WrittenObject { key, text, created_index: 1, modified_index: 1 }),
+        }
     }
 
     fn apply(snapshot: &Snapshot, changes: &[SnapshotChange]) -> Snapshot {
@@ -160,7 +166,10 @@ mod tests {
         let faulty = apply(&good, &[put(ObjectKind::Extension, "mine", &extension("broken"))]);
         assert_eq!(faults(&faulty), ["mine cannot be loaded: line 1: it is broken"]);
         assert!(faulty.extensions().get("mine").is_some());
-        let gone = apply(&good, &[SnapshotChange { key: ObjectKey::new(ObjectKind::Extension, "mine").unwrap(), written: None }]);
+        let gone = apply(
+            &good,
+            &[SnapshotChange { key: ObjectKey::new(ObjectKind::Extension, "mine").unwrap(), written: None }],
+        );
         assert!(gone.extensions().is_empty());
     }
 
@@ -205,8 +214,11 @@ mod tests {
         let layered = catalog.with_extensions(good.extensions());
         let names: Vec<&str> = layered.names_by_priority().collect();
         assert_eq!(names, ["auth", "count", "mine"]);
-        let metadata =
-            good.admit(&catalog, &ObjectKey::new(ObjectKind::PluginMetadata, "mine").unwrap(), &json!({"x": 1}));
+        let metadata = good.admit(
+            &catalog,
+            &ObjectKey::new(ObjectKind::PluginMetadata, "mine").unwrap(),
+            &json!({"x": 1}),
+        );
         assert!(metadata.is_ok());
     }
 }

@@ -1,9 +1,10 @@
-//! The identity of consumers: the values of the fields that an authentication plugin looks them up by. Names no plugin.
+//! The identity of consumers: the values of the fields that an authentication plugin looks them up by. Names
+//! no plugin.
 
 use serde_json::Value;
 use stdx::hash::hash_bytes;
 
-use super::{SnapshotObject, Snapshot};
+use super::{Snapshot, SnapshotObject};
 use crate::catalog::PluginCatalog;
 use crate::resource::{Plugins, Resource};
 use crate::{ObjectKey, ObjectKind};

@@ -1,5 +1,5 @@
-//! From something to the objects that have to do with it: few most of the time, 100,000 at worst, cheap to copy
-//! always. Knows nothing of what the relation means.
+//! From something to the objects that have to do with it: few most of the time, 100,000 at worst, cheap to
+//! copy always. Knows nothing of what the relation means.
 
 use std::hash::Hash;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
-//! Objects that are laid over snapshots: made by the gateway itself, checked as written ones, and never part of what the
-//! source holds. Knows no maker of such objects.
+//! Objects that are laid over snapshots: made by the gateway itself, checked as written ones, and never part
+//! of what the source holds. Knows no maker of such objects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::read::{self, ObjectCandidate};
-use super::{Applied, SnapshotChange, FaultPolicy, Snapshot};
+use super::{Applied, FaultPolicy, Snapshot, SnapshotChange};
 use crate::catalog::PluginCatalog;
 use crate::{ObjectKey, WrittenObject};
 
@@ -16,7 +16,8 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// An overlay of these objects, each with its own key. Objects with the text that they have here are not read again.
+    /// An overlay of these objects, each with its own key. Objects with the text that they have here are not
+    /// read again.
     #[must_use]
     pub fn renewed(&self, catalog: &PluginCatalog, objects: Vec<WrittenObject>) -> Overlay {
         let (same, new): (Vec<WrittenObject>, Vec<WrittenObject>) = objects
@@ -24,7 +25,8 @@ impl Overlay {
             .partition(|object| self.objects.get(&object.key).and_then(text) == Some(&object.text));
         let same = same.into_iter().filter_map(|object| self.objects.get_key_value(&object.key));
         let same = same.map(|(key, candidate)| (key.clone(), candidate.clone()));
-        let change = |written: WrittenObject| SnapshotChange { key: written.key.clone(), written: Some(written) };
+        let change =
+            |written: WrittenObject| SnapshotChange { key: written.key.clone(), written: Some(written) };
         let new: Vec<SnapshotChange> = new.into_iter().map(change).collect();
         Overlay { objects: same.chain(read::all(catalog, &new)).collect() }
     }
@@ -56,8 +58,8 @@ fn text(candidate: &ObjectCandidate) -> Option<&Arc<str>> {
 }
 
 impl Snapshot {
-    /// The snapshot with the objects of the overlay, except those under keys that it has itself. The differences are those
-    /// to this snapshot.
+    /// The snapshot with the objects of the overlay, except those under keys that it has itself. The
+    /// differences are those to this snapshot.
     #[must_use]
     pub fn overlaid(&self, catalog: &PluginCatalog, overlay: &Overlay) -> Applied {
         let is_free = |key: &ObjectKey| !self.contains(key) && self.faulty_at(key).is_none();

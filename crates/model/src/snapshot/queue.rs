@@ -7,8 +7,8 @@ use std::vec;
 
 use crate::ObjectKey;
 
-/// Keys in ascending order: those of the changes, each with what it is to become, and those that were woken. A first
-/// load has 100,000 of the former, which are sorted once, and hardly any of the latter.
+/// Keys in ascending order: those of the changes, each with what it is to become, and those that were woken.
+/// A first load has 100,000 of the former, which are sorted once, and hardly any of the latter.
 pub(super) struct ResolveQueue<T> {
     written: Peekable<vec::IntoIter<(ObjectKey, T)>>,
     woken: BTreeSet<ObjectKey>,

@@ -1,4 +1,5 @@
-//! Reading what was written into objects, each on its own and therefore several at once. Knows no other object.
+//! Reading what was written into objects, each on its own and therefore several at once. Knows no other
+//! object.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -79,10 +80,11 @@ fn parse(written: &WrittenObject) -> Result<Value, ObjectRefusal> {
     Ok(value)
 }
 
-/// APISIX overwrites an id that differs from the key in etcd by the key. The Admin API refuses such a write before it is
-/// stored, and a file's keys are made of the ids.
+/// APISIX overwrites an id that differs from the key in etcd by the key. The Admin API refuses such a write
+/// before it is stored, and a file's keys are made of the ids.
 fn settle_id(key: &ObjectKey, value: &mut Value) {
-    let has_own_id = !matches!(key.kind, ObjectKind::Consumer | ObjectKind::Secret | ObjectKind::PluginMetadata);
+    let has_own_id =
+        !matches!(key.kind, ObjectKind::Consumer | ObjectKind::Secret | ObjectKind::PluginMetadata);
     if let Some(id) = value.get_mut("id").filter(|_| has_own_id)
         && Id::deserialize(&*id).is_ok_and(|found| &*found != key.own_id())
     {
@@ -90,9 +92,13 @@ fn settle_id(key: &ObjectKey, value: &mut Value) {
     }
 }
 
-/// Checks an object on its own. Where the setting allows it, an object is taken without its faulty plugins, which are
-/// given back.
-fn read(catalog: &PluginCatalog, key: &ObjectKey, value: &Value) -> Result<(Checked, Box<[ConfigFault]>), ObjectRefusal> {
+/// Checks an object on its own. Where the setting allows it, an object is taken without its faulty plugins,
+/// which are given back.
+fn read(
+    catalog: &PluginCatalog,
+    key: &ObjectKey,
+    value: &Value,
+) -> Result<(Checked, Box<[ConfigFault]>), ObjectRefusal> {
     let refusal = match check::object(catalog, key, value) {
         Ok(checked) => return Ok((checked, Box::default())),
         Err(refusal) => refusal,
@@ -130,5 +136,6 @@ fn threads_for(changes: usize) -> usize {
 
 /// So many changes take some ten milliseconds, beside which starting a thread is nothing.
 const WORTH_A_THREAD: usize = 1000;
-/// A first load on a large machine is over soon enough with these; more would only fill memory with their stacks.
+/// A first load on a large machine is over soon enough with these; more would only fill memory with their
+/// stacks.
 const MOST_THREADS: usize = 8;

@@ -1,11 +1,11 @@
-//! The references of an object, the words for a reference that leads nowhere, and the objects that would miss an
-//! object.
+//! The references of an object, the words for a reference that leads nowhere, and the objects that would miss
+//! an object.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::Snapshot;
-use crate::fault::{Findings, CheckStage};
+use crate::fault::{CheckStage, Findings};
 use crate::resource::{Resource, SslType, UpstreamConfig};
 use crate::{ConfigFault, Id, ObjectKey, ObjectKind};
 
@@ -41,9 +41,14 @@ pub(super) fn add_missing(reference: &Reference, findings: &mut Findings) {
     findings.add_worded(CheckStage::Reference, reference.pointer, reason, reference.missing());
 }
 
-/// Adds a fault where a subordinate stream route has another protocol than its superior, which is in force. A superior without a
-/// protocol fits any.
-pub(super) fn add_mismatch(snapshot: &Snapshot, key: &ObjectKey, resource: &Resource, findings: &mut Findings) {
+/// Adds a fault where a subordinate stream route has another protocol than its superior, which is in force. A
+/// superior without a protocol fits any.
+pub(super) fn add_mismatch(
+    snapshot: &Snapshot,
+    key: &ObjectKey,
+    resource: &Resource,
+    findings: &mut Findings,
+) {
     add_wrong_certificate(snapshot, key, resource, findings);
     let Resource::StreamRoute(route) = resource else { return };
     let Some(own) = &route.protocol else { return };
@@ -77,8 +82,14 @@ fn add_wrong_certificate(snapshot: &Snapshot, key: &ObjectKey, resource: &Resour
     }
 }
 
-/// Says of faults that a target is there and faulty, where it is by now: which of the two arrives first must not matter.
-pub(super) fn tell_faulty_targets(snapshot: &Snapshot, key: &ObjectKey, resource: &Resource, faults: &mut [ConfigFault]) {
+/// Says of faults that a target is there and faulty, where it is by now: which of the two arrives first must
+/// not matter.
+pub(super) fn tell_faulty_targets(
+    snapshot: &Snapshot,
+    key: &ObjectKey,
+    resource: &Resource,
+    faults: &mut [ConfigFault],
+) {
     for reference in of(key, resource) {
         if snapshot.faulty_at(&reference.target).is_none() {
             continue;
@@ -111,7 +122,11 @@ pub(super) fn of(key: &ObjectKey, resource: &Resource) -> Vec<Reference> {
         }
         Resource::Service(service) => {
             add("/upstream_id", ObjectKind::Upstream, service.upstream_id.as_ref());
-            add("/upstream/tls/client_cert_id", ObjectKind::Ssl, client_certificate(service.upstream.as_deref()));
+            add(
+                "/upstream/tls/client_cert_id",
+                ObjectKind::Ssl,
+                client_certificate(service.upstream.as_deref()),
+            );
         }
         Resource::Upstream(upstream) => {
             add("/tls/client_cert_id", ObjectKind::Ssl, client_certificate(Some(upstream)));
@@ -121,9 +136,15 @@ pub(super) fn of(key: &ObjectKey, resource: &Resource) -> Vec<Reference> {
             add("/service_id", ObjectKind::Service, route.service_id.as_ref());
             let superior = route.protocol.as_ref().and_then(|protocol| protocol.superior_id.as_ref());
             add("/protocol/superior_id", ObjectKind::StreamRoute, superior);
-            add("/upstream/tls/client_cert_id", ObjectKind::Ssl, client_certificate(route.upstream.as_deref()));
+            add(
+                "/upstream/tls/client_cert_id",
+                ObjectKind::Ssl,
+                client_certificate(route.upstream.as_deref()),
+            );
         }
-        Resource::Consumer(consumer) => add("/group_id", ObjectKind::ConsumerGroup, consumer.group_id.as_ref()),
+        Resource::Consumer(consumer) => {
+            add("/group_id", ObjectKind::ConsumerGroup, consumer.group_id.as_ref())
+        }
         Resource::Credential(_) => {
             let consumer = key.consumer_key();
             references.extend(consumer.map(|target| Reference { pointer: "", target }));
@@ -138,7 +159,8 @@ fn client_certificate(upstream: Option<&UpstreamConfig>) -> Option<&Id> {
     upstream?.tls.as_ref()?.client_cert_id.as_ref()
 }
 
-/// The objects that the plugins of an object name: upstreams and their certificates (`traffic-split`), and protos. No object waits for these.
+/// The objects that the plugins of an object name: upstreams and their certificates (`traffic-split`), and
+/// protos. No object waits for these.
 pub(super) fn mentions(resource: &Resource) -> Vec<ObjectKey> {
     let mut found = Vec::new();
     for plugin in resource.plugins() {
@@ -208,5 +230,8 @@ fn add_mentions(value: &Value, found: &mut Vec<ObjectKey>) {
 }
 
 /// The fields by which plugin configurations name other objects.
-const MENTIONS: [(&str, ObjectKind); 3] =
-    [("upstream_id", ObjectKind::Upstream), ("proto_id", ObjectKind::Proto), ("client_cert_id", ObjectKind::Ssl)];
+const MENTIONS: [(&str, ObjectKind); 3] = [
+    ("upstream_id", ObjectKind::Upstream),
+    ("proto_id", ObjectKind::Proto),
+    ("client_cert_id", ObjectKind::Ssl),
+];

@@ -2,7 +2,7 @@
 //! for their first bytes. Compares what is written; it finds no route of a session.
 
 use super::Snapshot;
-use crate::resource::{Resource, UpstreamScheme, StreamRoute};
+use crate::resource::{Resource, StreamRoute, UpstreamScheme};
 use crate::{Id, ObjectKey, ObjectKind, Warning};
 
 /// The stream routes that one is compared with, the first by id, so that a file with thousands is checked in
@@ -84,7 +84,8 @@ impl Snapshot {
             Resource::Upstream(upstream) => Some(upstream.scheme),
             _ => None,
         };
-        let service = route.service_id.as_ref().and_then(|id| self.get(&ObjectKey::of(ObjectKind::Service, id)));
+        let service =
+            route.service_id.as_ref().and_then(|id| self.get(&ObjectKey::of(ObjectKind::Service, id)));
         let of_service = || match &service?.resource {
             Resource::Service(service) => match (&service.upstream_id, &service.upstream) {
                 (Some(id), _) => of(id),
@@ -172,7 +173,7 @@ mod tests {
 
     use super::*;
     use crate::catalog::PluginCatalog;
-    use crate::{SnapshotChange, FaultPolicy, WrittenObject};
+    use crate::{FaultPolicy, SnapshotChange, WrittenObject};
 
     /// The warnings of route `2` beside route `1`, in one text.
     fn warned(first: Value, second: Value) -> String {

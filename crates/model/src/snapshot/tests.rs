@@ -27,7 +27,10 @@ fn key(path: &str) -> ObjectKey {
 fn put(path: &str, object: Value) -> SnapshotChange {
     let key = key(path);
     let text = object.to_string().into();
-    SnapshotChange { key: key.clone(), written: Some(WrittenObject { key, text, created_index: 1, modified_index: 1 }) }
+    SnapshotChange {
+        key: key.clone(),
+        written: Some(WrittenObject { key, text, created_index: 1, modified_index: 1 }),
+    }
 }
 
 fn delete(path: &str) -> SnapshotChange {
@@ -55,8 +58,9 @@ fn check(applied: &Applied, in_force: &str, faulty: &str, differs: &str) {
         .map(|object| object.key().clone())
         .collect();
     keys.sort();
-    let words =
-        |keys: &mut dyn Iterator<Item = ObjectKey>| keys.map(|key| key.to_string()).collect::<Vec<_>>().join(" ");
+    let words = |keys: &mut dyn Iterator<Item = ObjectKey>| {
+        keys.map(|key| key.to_string()).collect::<Vec<_>>().join(" ")
+    };
     assert_eq!(words(&mut keys.into_iter()), in_force, "in force");
     let mut faults: Vec<ObjectKey> = snapshot.faulty().map(|faulty| faulty.written.key.clone()).collect();
     faults.sort();
@@ -472,7 +476,8 @@ fn seen(snapshot: &Snapshot) -> impl PartialEq + std::fmt::Debug + use<> {
         .map(|object| (object.key().to_string(), Arc::clone(&object.written.text)))
         .collect();
     in_force.sort();
-    let dependents: Vec<Vec<ObjectKey>> = objects().iter().map(|change| snapshot.dependents(&change.key)).collect();
+    let dependents: Vec<Vec<ObjectKey>> =
+        objects().iter().map(|change| snapshot.dependents(&change.key)).collect();
     (in_force, snapshot.faults(), dependents)
 }
 

@@ -12,7 +12,7 @@ use jsonschema::Draft;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::metered::{CheckBudget, BudgetSpent, MeteredJson, MeteredNode, within};
+use super::metered::{BudgetSpent, CheckBudget, MeteredJson, MeteredNode, within};
 use super::{SchemaFault, wording};
 
 pub(super) use patterns::KEYWORD as COUNTED_PATTERN;

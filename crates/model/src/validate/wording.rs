@@ -1,7 +1,8 @@
-//! The wording and order of schema faults, as users of APISIX's Lua validator know them. Knows no schema of ours.
+//! The wording and order of schema faults, as users of APISIX's Lua validator know them. Knows no schema of
+//! ours.
 //!
-//! `$comment` beside alternatives of required names, `then` or `else` says in one sentence what an object needs; beside
-//! `pattern` and other alternatives it completes "… is not".
+//! `$comment` beside alternatives of required names, `then` or `else` says in one sentence what an object
+//! needs; beside `pattern` and other alternatives it completes "… is not".
 
 mod alternatives;
 
@@ -111,7 +112,8 @@ fn worded(error: &ValidationError<'_>, schema: &Value, value: &Value) -> Vec<Sch
             vec![alternatives::pattern(fault, error, schema)]
         }
         Kind::AdditionalProperties { unexpected } => unexpected.iter().map(forbidden).collect(),
-        // The library reports a false schema when the schema names no property at all: every property is unknown.
+        // The library reports a false schema when the schema names no property at all: every property is
+        // unknown.
         Kind::FalseSchema if error.schema_path().as_str().ends_with("/additionalProperties") => {
             let object = value.pointer(&pointer).and_then(Value::as_object);
             object.into_iter().flat_map(|fields| fields.keys()).map(forbidden).collect()
@@ -132,7 +134,8 @@ fn place<'s>(error: &ValidationError<'_>, schema: &'s Value) -> Option<&'s Value
     schema.pointer(place)
 }
 
-/// The faults within one alternative, each with its own place; APISIX's validator has one line for all of them, if any.
+/// The faults within one alternative, each with its own place; APISIX's validator has one line for all of
+/// them, if any.
 fn inside(
     errors: &[ValidationError<'static>],
     schema: &Value,
@@ -232,8 +235,8 @@ fn required(error: &ValidationError<'_>, schema: &Value, property: &Value) -> St
     }
 }
 
-/// The way from the root to the fault in the Lua validator's words; and where it ends early because that validator
-/// does not look into a conditional clause, the words it says there.
+/// The way from the root to the fault in the Lua validator's words; and where it ends early because that
+/// validator does not look into a conditional clause, the words it says there.
 fn way(error: &ValidationError<'_>, value: &Value) -> (String, Option<&'static str>) {
     // The evaluation path goes through `$ref`, so that it matches the way through the value.
     let schema_path = segments(error.evaluation_path());
@@ -369,7 +372,8 @@ fn characters(value: &Value) -> usize {
     value.as_str().map_or(0, |text| text.chars().count())
 }
 
-/// The first two items that are equal, counted from one. By hash, because a list may have a hundred thousand items.
+/// The first two items that are equal, counted from one. By hash, because a list may have a hundred thousand
+/// items.
 fn equal_items(value: &Value) -> (usize, usize) {
     let mut seen: HashMap<&Value, usize> = HashMap::new();
     for (index, item) in value.as_array().into_iter().flatten().enumerate() {

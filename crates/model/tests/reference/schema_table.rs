@@ -1,6 +1,6 @@
-//! A JSON Schema as a Markdown table, one row a property, nested ones by their path; and the comparison of a made page
-//! with the committed one. Shared by the tests that keep the pages of `docs/reference`. It knows nothing of what the
-//! schemas describe.
+//! A JSON Schema as a Markdown table, one row a property, nested ones by their path; and the comparison of a
+//! made page with the committed one. Shared by the tests that keep the pages of `docs/reference`. It knows
+//! nothing of what the schemas describe.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Regular fields of a section: which are allowed, which mean something for the framing. It does not know pseudo-fields.
+//! Regular fields of a section: which are allowed, which mean something for the framing. It does not know
+//! pseudo-fields.
 
 use message::{FieldId, syntax};
 

@@ -1,5 +1,5 @@
-//! Pseudo-fields of requests (RFC 9113 section 8.3.1 and 8.5, RFC 8441): their values, and which must and must not be there.
-//! It does not know regular fields.
+//! Pseudo-fields of requests (RFC 9113 section 8.3.1 and 8.5, RFC 8441): their values, and which must and
+//! must not be there. It does not know regular fields.
 
 use message::{FieldId, Method, Span, syntax};
 

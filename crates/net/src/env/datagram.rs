@@ -1,4 +1,5 @@
-//! UDP sockets of listeners, of QUIC and of layer 4. The simulation has no form of them. They receive nothing here.
+//! UDP sockets of listeners, of QUIC and of layer 4. The simulation has no form of them. They receive nothing
+//! here.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -6,12 +7,12 @@ use std::os::fd::AsRawFd;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Bytes that the kernel may hold for a socket in each direction: bursts of many clients wait here while the worker is busy
-/// with other work. The kernel's own limit (`net.core.rmem_max`) bounds it again.
+/// Bytes that the kernel may hold for a socket in each direction: bursts of many clients wait here while the
+/// worker is busy with other work. The kernel's own limit (`net.core.rmem_max`) bounds it again.
 const BUFFER_BYTES: usize = 2 * 1024 * 1024;
 
-/// A socket for datagrams at `address` that is not bound yet; `shared` ones share their address with each other
-/// (`SO_REUSEPORT`).
+/// A socket for datagrams at `address` that is not bound yet; `shared` ones share their address with each
+/// other (`SO_REUSEPORT`).
 ///
 /// # Errors
 /// The kernel's.
@@ -27,8 +28,9 @@ pub fn datagram_socket(address: SocketAddr, shared: bool) -> io::Result<Socket> 
     Ok(socket)
 }
 
-/// Binds such a socket for sessions of layer 4. The kernel tells with each datagram the address that it was sent to, because a
-/// socket of every address cannot know it otherwise, and an answer from another address is dropped by the client.
+/// Binds such a socket for sessions of layer 4. The kernel tells with each datagram the address that it was
+/// sent to, because a socket of every address cannot know it otherwise, and an answer from another address is
+/// dropped by the client.
 ///
 /// # Errors
 /// The kernel's, above all that the address is in use.
@@ -39,7 +41,8 @@ pub fn bind_datagrams(address: SocketAddr, shared: bool) -> io::Result<UdpSocket
     Ok(socket.into())
 }
 
-/// Asks for a control message with the local address (`IP_PKTINFO`, `IPV6_PKTINFO`); every descriptor of the socket has it.
+/// Asks for a control message with the local address (`IP_PKTINFO`, `IPV6_PKTINFO`); every descriptor of the
+/// socket has it.
 fn tell_local_address(socket: &Socket, is_ipv4: bool) -> io::Result<()> {
     let (level, option) = match is_ipv4 {
         true => (libc::IPPROTO_IP, libc::IP_PKTINFO),
@@ -47,7 +50,8 @@ fn tell_local_address(socket: &Socket, is_ipv4: bool) -> io::Result<()> {
     };
     let on: libc::c_int = 1;
     let length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the descriptor is open for the whole call, and the kernel reads `length` bytes at `on`, which lives as long.
+    // SAFETY: the descriptor is open for the whole call, and the kernel reads `length` bytes at `on`, which
+    // lives as long.
     #[allow(unsafe_code)]
     let status =
         unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const on).cast(), length) };

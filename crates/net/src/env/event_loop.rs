@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn lines_of_the_kernel_are_read() {
         let line = "tfd:        5 events:       1d data: ffffffffffffffff  pos:0 ino:61af sdev:7";
-        assert_eq!(entry(line), Some(Entry { descriptor: 5, inode: 0x61af }));
+        assert_eq!(entry(line), Some(WatchedDescriptor { descriptor: 5, inode: 0x61af }));
         for other in ["pos:\t0", "flags:\t02000002", "tfd: x events: 1", "tfd: 5 events: 1 data: 0", ""] {
             assert_eq!(entry(other), None, "{other}");
         }

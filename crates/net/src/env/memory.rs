@@ -1,6 +1,7 @@
-//! The seam's other side, for the simulation and its tests: sockets, clocks, tasks and randomness in memory, in one thread, all
-//! from one seed. Time is virtual: it passes by a little with each step and jumps where everybody waits. What is written
-//! against the seam runs here unchanged, several workers beside their clients and origins.
+//! The seam's other side, for the simulation and its tests: sockets, clocks, tasks and randomness in memory,
+//! in one thread, all from one seed. Time is virtual: it passes by a little with each step and jumps where
+//! everybody waits. What is written against the seam runs here unchanged, several workers beside their
+//! clients and origins.
 
 mod connection;
 mod executor;
@@ -23,7 +24,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 pub use connection::LinkBehavior;
-pub use executor::{TaskGroup, Planted};
+pub use executor::{Planted, TaskGroup};
 pub use local::{LocalStream, connect_local};
 pub use network::{BoundSocket, Listener, bind, connect};
 pub use network::{Harm, connect_from};

@@ -1,5 +1,6 @@
-//! The production side of the seam: tokio's sockets and tasks on a current-thread runtime. Reads and writes are system
-//! calls made directly: glibc's are points of thread cancellation, which costs a tenth of a request's user time.
+//! The production side of the seam: tokio's sockets and tasks on a current-thread runtime. Reads and writes
+//! are system calls made directly: glibc's are points of thread cancellation, which costs a tenth of a
+//! request's user time.
 
 mod listening;
 mod local;
@@ -56,9 +57,9 @@ impl Stream {
         }
     }
 
-    /// [`Stream::poll_read`], for what has most likely arrived: the kernel is asked before a waker is left with the event
-    /// loop. That is also what counts a task's turns, so that a loop over this alone has to yield by itself
-    /// (`yield_when_spent`).
+    /// [`Stream::poll_read`], for what has most likely arrived: the kernel is asked before a waker is left
+    /// with the event loop. That is also what counts a task's turns, so that a loop over this alone has to
+    /// yield by itself (`yield_when_spent`).
     #[inline]
     pub fn poll_read_at_once(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
         match self.try_read(room) {
@@ -86,7 +87,8 @@ impl Stream {
         self.0.poll_read_ready(cx)
     }
 
-    /// Whether the event loop believes that a read would not wait. Costs no system call and leaves no waker behind.
+    /// Whether the event loop believes that a read would not wait. Costs no system call and leaves no waker
+    /// behind.
     #[inline]
     pub fn is_readable(&self) -> bool {
         let mut readable = false;
@@ -94,19 +96,20 @@ impl Stream {
             readable = true;
             Ok(())
         };
-        // The closure runs only if the loop has seen the socket readable; it reads nothing, so nothing can fail.
+        // The closure runs only if the loop has seen the socket readable; it reads nothing, so nothing can
+        // fail.
         let _ = self.0.try_io(Interest::READABLE, note);
         readable
     }
 
-    /// Reads what has arrived into `room`, asking the kernel and not the event loop, which may not have heard of it yet;
-    /// 0 if nothing has, or the peer has closed its side.
+    /// Reads what has arrived into `room`, asking the kernel and not the event loop, which may not have heard
+    /// of it yet; 0 if nothing has, or the peer has closed its side.
     pub fn read_arrived(&mut self, room: &mut [u8]) -> usize {
         rustix::net::recv(&self.0, room, RecvFlags::DONTWAIT).map_or(0, |(_, count)| count)
     }
 
-    /// Looks at what comes next, as much as fits into `room`, without taking it; 0 bytes mean that the peer has closed its
-    /// side.
+    /// Looks at what comes next, as much as fits into `room`, without taking it; 0 bytes mean that the peer
+    /// has closed its side.
     pub fn poll_peek(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
             ready!(self.0.poll_read_ready(cx))?;
@@ -124,8 +127,8 @@ impl Stream {
         }
     }
 
-    /// As [`Stream::poll_peek_at_once`], when `seen` bytes were looked at before: ready with more than these, or with as many
-    /// if the peer has closed its side behind them.
+    /// As [`Stream::poll_peek_at_once`], when `seen` bytes were looked at before: ready with more than these,
+    /// or with as many if the peer has closed its side behind them.
     pub fn poll_peek_more(
         &mut self,
         cx: &mut Context<'_>,
@@ -136,7 +139,8 @@ impl Stream {
             let mut count = None;
             let result = self.0.try_io(Interest::READABLE, || {
                 let got = rustix::net::recv(&self.0, &mut *room, RecvFlags::PEEK)?.1;
-                // Saying that it would wait makes the event loop tell of the next bytes, though none were taken.
+                // Saying that it would wait makes the event loop tell of the next bytes, though none were
+                // taken.
                 if got > 0 && got <= seen && self.peer_end() == PeerEnd::Open {
                     return Err(io::ErrorKind::WouldBlock.into());
                 }
@@ -159,8 +163,8 @@ impl Stream {
         outcome(count, result)
     }
 
-    /// Drops bytes that were looked at: `room` only says how many, and need not be written (tcp(7), `MSG_TRUNC`). `is_all`
-    /// says that there was nothing behind them. Returns how many were dropped.
+    /// Drops bytes that were looked at: `room` only says how many, and need not be written (tcp(7),
+    /// `MSG_TRUNC`). `is_all` says that there was nothing behind them. Returns how many were dropped.
     pub fn drop_seen(&mut self, room: &mut [u8], is_all: bool) -> usize {
         let mut count = 0;
         // As after a read that was not filled; what has come since the look the event loop tells by itself.
@@ -171,8 +175,8 @@ impl Stream {
         count
     }
 
-    /// Writes from `data`. A socket nearly always has room, so the kernel is asked before a waker is left with the event
-    /// loop; the loop only says whether it has seen the socket full.
+    /// Writes from `data`. A socket nearly always has room, so the kernel is asked before a waker is left
+    /// with the event loop; the loop only says whether it has seen the socket full.
     #[inline]
     pub fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         loop {
@@ -204,11 +208,12 @@ impl Stream {
         Ok(sockopt::socket_send_buffer_size(&self.0)?)
     }
 
-    /// Waits while less than a third of [`Stream::send_buffer_bytes`] is free, which is when the kernel takes the socket
-    /// for full (tcp(7), poll(2)).
+    /// Waits while less than a third of [`Stream::send_buffer_bytes`] is free, which is when the kernel takes
+    /// the socket for full (tcp(7), poll(2)).
     pub fn poll_third_free(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            // The kernel reports writability to the event loop only after a call has found none; poll(2) counts as such a call.
+            // The kernel reports writability to the event loop only after a call has found none; poll(2)
+            // counts as such a call.
             let found = self.0.try_io(Interest::WRITABLE, || {
                 let mut looked = [PollFd::new(&self.0, PollFlags::OUT)];
                 let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -235,7 +240,8 @@ impl Stream {
         Pin::new(&mut self.0).poll_shutdown(cx)
     }
 
-    /// Makes the close that follows an abortive one (RST), so that the peer cannot take a cut message for a whole one.
+    /// Makes the close that follows an abortive one (RST), so that the peer cannot take a cut message for a
+    /// whole one.
     pub fn reset_on_close(&self) {
         // If it fails the peer gets a plain close, which the framing still shows as cut wherever it can.
         let _ = self.0.set_zero_linger();
@@ -249,7 +255,8 @@ impl Stream {
 
     /// Bytes that were written and that the peer's kernel has not acknowledged (tcp(7), `SIOCOUTQ`).
     pub fn unacknowledged_bytes(&self) -> u64 {
-        /// `SIOCOUTQ` of `linux/sockios.h`, the same number on all architectures that use the generic `ioctls.h`.
+        /// `SIOCOUTQ` of `linux/sockios.h`, the same number on all architectures that use the generic
+        /// `ioctls.h`.
         const SIOCOUTQ: rustix::ioctl::Opcode = 0x5411;
         // SAFETY: for this code the kernel writes one C integer, which is what the getter has room for.
         #[allow(unsafe_code)]
@@ -266,8 +273,8 @@ impl Stream {
         u64::from(self.0.as_raw_fd().unsigned_abs())
     }
 
-    /// Whether the peer has closed its sending side or reset the connection, even if there are bytes in front of that.
-    /// A system call.
+    /// Whether the peer has closed its sending side or reset the connection, even if there are bytes in front
+    /// of that. A system call.
     pub fn peer_end(&self) -> PeerEnd {
         let mut looked = [PollFd::new(&self.0, PollFlags::RDHUP)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -289,8 +296,9 @@ impl Stream {
     }
 }
 
-/// A call that moved less than it was given has emptied or filled the socket's buffer. Saying that it would wait clears
-/// the event loop's readiness, which is edge-triggered, and spares the system call that would find it out.
+/// A call that moved less than it was given has emptied or filled the socket's buffer. Saying that it would
+/// wait clears the event loop's readiness, which is edge-triggered, and spares the system call that would
+/// find it out.
 #[inline]
 fn drained(moved: usize, given: usize) -> io::Result<()> {
     if moved > 0 && moved < given { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }

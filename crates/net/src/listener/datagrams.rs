@@ -1,5 +1,5 @@
-//! The UDP sockets of a listener, one for each worker: at the address of the TLS listener where it serves HTTP/3, else its only
-//! ones. It receives nothing.
+//! The UDP sockets of a listener, one for each worker: at the address of the TLS listener where it serves
+//! HTTP/3, else its only ones. It receives nothing.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -18,14 +18,15 @@ pub struct Datagrams {
     workers: usize,
     /// Binds a socket; `true` shares the address.
     bind: fn(SocketAddr, bool) -> io::Result<UdpSocket>,
-    /// Each serves the worker with the remainder of its index by the number of workers. Empty once it is closed.
+    /// Each serves the worker with the remainder of its index by the number of workers. Empty once it is
+    /// closed.
     sockets: Mutex<Vec<UdpSocket>>,
     steering: OnceLock<Arc<Steering>>,
 }
 
 impl Datagrams {
-    /// Binds once for each of `workers`, at the address that the TCP sockets have, if there are any. Port 0 takes a free port,
-    /// the same for all. Without UDP among the protocols nothing is bound.
+    /// Binds once for each of `workers`, at the address that the TCP sockets have, if there are any. Port 0
+    /// takes a free port, the same for all. Without UDP among the protocols nothing is bound.
     ///
     /// # Errors
     /// The kernel's, above all that the port is in use.
@@ -88,7 +89,8 @@ impl Datagrams {
         self.sockets.lock().iter().map(UdpSocket::try_clone).collect()
     }
 
-    /// The exchange of datagrams among the sockets; `make` makes it for so many sockets when it is first asked for.
+    /// The exchange of datagrams among the sockets; `make` makes it for so many sockets when it is first
+    /// asked for.
     pub fn steering(&self, make: impl FnOnce(usize) -> Arc<Steering>) -> Arc<Steering> {
         self.steering.get_or_init(|| make(self.sockets.lock().len())).clone()
     }

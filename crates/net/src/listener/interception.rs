@@ -1,5 +1,5 @@
-//! Connections that clients have opened to other destinations and that rules of the kernel bring to a listener: the two ways
-//! in which that happens, and the socket option that one of them needs.
+//! Connections that clients have opened to other destinations and that rules of the kernel bring to a
+//! listener: the two ways in which that happens, and the socket option that one of them needs.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,11 +13,11 @@ pub enum Interception {
     /// None: clients connect to the listener's address.
     #[default]
     None,
-    /// A TPROXY rule hands them to the socket, which has the option `IP_TRANSPARENT`. The local address of such a connection
-    /// is its destination.
+    /// A TPROXY rule hands them to the socket, which has the option `IP_TRANSPARENT`. The local address of
+    /// such a connection is its destination.
     Tproxy,
-    /// A REDIRECT rule has changed their destination to the listener's address. The kernel tells the destination by the
-    /// option `SO_ORIGINAL_DST`.
+    /// A REDIRECT rule has changed their destination to the listener's address. The kernel tells the
+    /// destination by the option `SO_ORIGINAL_DST`.
     Redirect,
 }
 
@@ -31,8 +31,8 @@ impl Interception {
         }
     }
 
-    /// The destination of a connection as its client has written it, which came to a listener at `listener`. The kernel is asked
-    /// only where connections to other addresses come there.
+    /// The destination of a connection as its client has written it, which came to a listener at `listener`.
+    /// The kernel is asked only where connections to other addresses come there.
     pub fn destination(self, stream: &Transport, listener: SocketAddr) -> SocketAddr {
         match self {
             Interception::None if !listener.ip().is_unspecified() => return listener,

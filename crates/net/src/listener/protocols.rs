@@ -4,16 +4,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::interception::Interception;
 
-/// The protocols of a listener's connections, from the socket up. Layers around HTTP/1 (TLS, the PROXY protocol) are
-/// fields here, protocols in its place (HTTP/2, layer 4) variants of [`Application`].
+/// The protocols of a listener's connections, from the socket up. Layers around HTTP/1 (TLS, the PROXY
+/// protocol) are fields here, protocols in its place (HTTP/2, layer 4) variants of [`Application`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protocols {
     /// A PROXY protocol header in front of everything else.
     pub proxy_protocol: bool,
     /// That header may be missing. Only with `proxy_protocol`; it may change while the listener stays bound.
     pub proxy_protocol_optional: bool,
-    /// Nodes of its sessions are sent a PROXY protocol header of version 1, unless the stream route says otherwise. It may
-    /// change while the listener stays bound.
+    /// Nodes of its sessions are sent a PROXY protocol header of version 1, unless the stream route says
+    /// otherwise. It may change while the listener stays bound.
     pub proxy_protocol_to_nodes: bool,
     /// Its connections were opened to other destinations.
     pub interception: Interception,
@@ -21,7 +21,8 @@ pub struct Protocols {
     pub tls: bool,
     /// HTTP/3 on UDP, at the same address and port.
     pub http3: bool,
-    /// Datagrams in place of connections: the listener has UDP sockets alone. Only with [`Application::Stream`].
+    /// Datagrams in place of connections: the listener has UDP sockets alone. Only with
+    /// [`Application::Stream`].
     pub udp: bool,
     /// The protocol inside of every layer.
     pub application: Application,
@@ -76,7 +77,8 @@ impl Protocols {
         Protocols { proxy_protocol: true, proxy_protocol_optional: true, ..self }
     }
 
-    /// The protocols without the facts that may change while a listener stays bound: listeners with the same are one.
+    /// The protocols without the facts that may change while a listener stays bound: listeners with the same
+    /// are one.
     #[must_use]
     pub const fn as_bound(self) -> Protocols {
         Protocols { proxy_protocol_optional: false, proxy_protocol_to_nodes: false, ..self }
@@ -101,7 +103,8 @@ impl Protocols {
     }
 }
 
-/// The facts of a bound listener that a change of the settings may replace. A connection reads them when it needs them.
+/// The facts of a bound listener that a change of the settings may replace. A connection reads them when it
+/// needs them.
 #[derive(Debug)]
 pub(super) struct Changeable {
     is_optional: AtomicBool,

@@ -1,5 +1,5 @@
-//! Which listeners there are, and what has to be bound and closed to get from one set to another. New ones are bound
-//! before anything is closed, all or none. It tells no worker.
+//! Which listeners there are, and what has to be bound and closed to get from one set to another. New ones
+//! are bound before anything is closed, all or none. It tells no worker.
 
 use std::fmt;
 use std::io;
@@ -66,18 +66,24 @@ pub struct ListenerSetPlan {
     pub change: ListenerChanges,
 }
 
-/// Finds for each of `wanted` the listener of `current` that is the same, and binds the others. Kept listeners take over the facts
-/// that change without another socket (see [`Listener::change`]), once all others are bound.
+/// Finds for each of `wanted` the listener of `current` that is the same, and binds the others. Kept
+/// listeners take over the facts that change without another socket (see [`Listener::change`]), once all
+/// others are bound.
 ///
 /// # Errors
 /// The first that cannot be bound; what was bound before it is closed again, and `current` is untouched.
-pub fn plan(current: &[Arc<Listener>], wanted: &[WantedListener], workers: usize) -> Result<ListenerSetPlan, ListenFault> {
+pub fn plan(
+    current: &[Arc<Listener>],
+    wanted: &[WantedListener],
+    workers: usize,
+) -> Result<ListenerSetPlan, ListenFault> {
     let mut left: ListenerSet = current.to_vec();
     let mut take = |found: &dyn Fn(&Listener) -> bool| {
         let index = left.iter().position(|listener| found(listener))?;
         Some(left.remove(index))
     };
-    // By the real address first: a written port that the kernel gave for port 0 means that listener and no other.
+    // By the real address first: a written port that the kernel gave for port 0 means that listener and no
+    // other.
     let same_address =
         |one: &WantedListener| take(&|listener| listener.address == one.address && is_same(listener, one));
     let mut kept: Vec<Option<Arc<Listener>>> = wanted.iter().map(same_address).collect();

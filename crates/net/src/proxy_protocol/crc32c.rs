@@ -1,5 +1,5 @@
-//! The checksum CRC-32C (RFC 3720 section 12.1), with which a sender can protect a header. A header is short and rare, so a
-//! table of 1 KiB does.
+//! The checksum CRC-32C (RFC 3720 section 12.1), with which a sender can protect a header. A header is short
+//! and rare, so a table of 1 KiB does.
 
 /// The polynomial of Castagnoli with its bits in reverse.
 const POLYNOMIAL: u32 = 0x82f6_3b78;

@@ -1,4 +1,5 @@
-//! Writes a header for a node: version 1 as a line, version 2 with the facts of the client's TLS connection as TLVs.
+//! Writes a header for a node: version 1 as a line, version 2 with the facts of the client's TLS connection
+//! as TLVs.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -49,7 +50,8 @@ pub struct SaidTls<'a> {
     pub verified: Option<bool>,
 }
 
-/// Bytes of one TLV that texts are cut to: names are shorter, and the header has to stay below what readers take.
+/// Bytes of one TLV that texts are cut to: names are shorter, and the header has to stay below what readers
+/// take.
 const VALUE_MAX_BYTES: usize = 255;
 const ALPN: u8 = 0x01;
 const AUTHORITY: u8 = 0x02;
@@ -187,7 +189,8 @@ mod tests {
 
     #[test]
     fn header_of_version_1_is_one_line() {
-        let bytes = encode(ProxyHeaderVersion::V1, ends("192.0.2.1:4000", "198.51.100.1:443"), &Said::default());
+        let bytes =
+            encode(ProxyHeaderVersion::V1, ends("192.0.2.1:4000", "198.51.100.1:443"), &Said::default());
         assert_eq!(bytes, b"PROXY TCP4 192.0.2.1 198.51.100.1 4000 443\r\n");
     }
 }

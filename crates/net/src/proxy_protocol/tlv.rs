@@ -1,5 +1,5 @@
-//! The TLVs of version 2: facts about the client's connection, each with a type, a length and a value. They are checked as a
-//! whole when the header is decoded, and looked up when they are asked for.
+//! The TLVs of version 2: facts about the client's connection, each with a type, a length and a value. They
+//! are checked as a whole when the header is decoded, and looked up when they are asked for.
 
 use super::HeaderFault;
 use super::crc32c::checksum;
@@ -10,7 +10,8 @@ const CRC32C: u8 = 0x03;
 const SSL: u8 = 0x20;
 /// Type and length.
 const PREFIX_BYTES: usize = 3;
-/// Bytes of an SSL TLV in front of the TLVs inside: the facts of the client, and the verdict over its certificate.
+/// Bytes of an SSL TLV in front of the TLVs inside: the facts of the client, and the verdict over its
+/// certificate.
 const SSL_FIXED_BYTES: usize = 5;
 
 /// The TLVs of one header, well-formed.

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-use super::{Addresses, ProxyProtocolHeader, HeaderFault, Tlvs, V1_PREFIX};
+use super::{Addresses, HeaderFault, ProxyProtocolHeader, Tlvs, V1_PREFIX};
 
 /// Most bytes of the line with its end.
 pub(super) const LINE_MAX_BYTES: usize = 107;

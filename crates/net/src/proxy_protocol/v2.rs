@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{Addresses, HEADER_MAX_BYTES, ProxyProtocolHeader, HeaderFault, Tlvs};
+use super::{Addresses, HEADER_MAX_BYTES, HeaderFault, ProxyProtocolHeader, Tlvs};
 
 /// The bytes that a header begins with. No text protocol does.
 pub(super) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
@@ -41,15 +41,18 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Option<(ProxyProtocolHeader, usize)
     }
     let Some(bytes) = bytes.get(..length) else { return Ok(None) };
     if command == COMMAND_LOCAL {
-        return Ok(Some((ProxyProtocolHeader { version: 2, addresses: None, tlvs: Tlvs::default() }, length)));
+        return Ok(Some((
+            ProxyProtocolHeader { version: 2, addresses: None, tlvs: Tlvs::default() },
+            length,
+        )));
     }
     let (addresses, _) = bytes[FIXED_BYTES..].split_at(address_bytes);
     let tlvs = Tlvs::decode(bytes, FIXED_BYTES + address_bytes)?;
     Ok(Some((ProxyProtocolHeader { version: 2, addresses: decode_addresses(addresses), tlvs }, length)))
 }
 
-/// Bytes that the addresses of a family take. The lower half of `family` is the transport, which may be that of a datagram:
-/// a balancer can take QUIC from clients and speak TCP to the gateway.
+/// Bytes that the addresses of a family take. The lower half of `family` is the transport, which may be that
+/// of a datagram: a balancer can take QUIC from clients and speak TCP to the gateway.
 fn address_bytes(family: u8) -> Result<usize, HeaderFault> {
     match family {
         0x00 => Ok(0),

@@ -1,6 +1,7 @@
-//! Connection identifiers that name the process generation and the socket of their connection, so that a datagram which the
-//! kernel gave to another socket finds its way. The names are hidden by a keyed mask (AES header protection of RFC 9001
-//! section 5.4.3 over a random nonce), so that an observer cannot link the identifiers of one connection.
+//! Connection identifiers that name the process generation and the socket of their connection, so that a
+//! datagram which the kernel gave to another socket finds its way. The names are hidden by a keyed mask (AES
+//! header protection of RFC 9001 section 5.4.3 over a random nonce), so that an observer cannot link the
+//! identifiers of one connection.
 
 use aws_lc_rs::aead::quic::{AES_128, HeaderProtectionKey};
 use aws_lc_rs::rand;
@@ -9,7 +10,8 @@ use quinn_proto::InvalidCid;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes that are hidden: the generation, the slot, and two zeros by which an identifier of this program is recognised.
+/// Bytes that are hidden: the generation, the slot, and two zeros by which an identifier of this program is
+/// recognised.
 const HIDDEN_BYTES: usize = 5;
 const NONCE_BYTES: usize = 8;
 /// Bytes of an identifier.
@@ -18,7 +20,8 @@ pub(super) const LENGTH: usize = HIDDEN_BYTES + NONCE_BYTES;
 const SAMPLE_END: &[u8; 8] = b"weir cid";
 /// The first bit of a packet with a long header (RFC 8999 section 5.1).
 const LONG_HEADER: u8 = 0x80;
-/// Where the destination identifier stands: behind the first byte, and in long headers behind the version and its length.
+/// Where the destination identifier stands: behind the first byte, and in long headers behind the version and
+/// its length.
 const SHORT_ID_AT: usize = 1;
 const LONG_ID_LENGTH_AT: usize = 5;
 
@@ -62,8 +65,9 @@ impl PlaceKey {
         (zero == 0 && also_zero == 0).then_some(place)
     }
 
-    /// The place of the connection that a datagram belongs to. A client chooses the identifier of its first packets at random,
-    /// so that one of them in 65,536 is misread; it begins a connection in the place where it is passed to.
+    /// The place of the connection that a datagram belongs to. A client chooses the identifier of its first
+    /// packets at random, so that one of them in 65,536 is misread; it begins a connection in the place where
+    /// it is passed to.
     pub(super) fn place_of(&self, datagram: &[u8]) -> Option<SocketLocation> {
         self.reveal(destination(datagram)?)
     }

@@ -1,5 +1,5 @@
-//! An endpoint of QUIC on one socket of a worker: its limits, and the TLS of its handshakes. It decides nothing about
-//! clients: its owner accepts, defers (Retry) or refuses each of them.
+//! An endpoint of QUIC on one socket of a worker: its limits, and the TLS of its handshakes. It decides
+//! nothing about clients: its owner accepts, defers (Retry) or refuses each of them.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -22,16 +22,16 @@ use crate::tls::server::{QuicTls, SiteTable};
 
 /// A peer that has sent nothing for so long is gone. Its own limit may be shorter (RFC 9000 section 10.1).
 const SILENCE: Duration = Duration::from_secs(30);
-/// The peer is sent a PING after so long a silence, because a client with a short limit would otherwise give up a request that
-/// waits for its response.
+/// The peer is sent a PING after so long a silence, because a client with a short limit would otherwise give
+/// up a request that waits for its response.
 const PING_AFTER: Duration = Duration::from_secs(10);
-/// Bytes of responses that may wait here for their acknowledgement: at 50 ms of distance 20 MB/s. A client that does not
-/// acknowledge holds as much memory.
+/// Bytes of responses that may wait here for their acknowledgement: at 50 ms of distance 20 MB/s. A client
+/// that does not acknowledge holds as much memory.
 const SEND_WINDOW_BYTES: u64 = 1024 * 1024;
 /// Bytes of handshake messages out of order; a ClientHello has as many at most.
 const CRYPTO_BUFFER_BYTES: usize = 16 * 1024;
-/// First packets that wait for the accept loop, and bytes of further ones of the same clients. The loop takes all of them in
-/// its next turn.
+/// First packets that wait for the accept loop, and bytes of further ones of the same clients. The loop takes
+/// all of them in its next turn.
 const INCOMING_MAX: usize = 1024;
 const INCOMING_BYTES: u64 = 32 * 1024;
 const INCOMING_BYTES_TOTAL: u64 = 4 * 1024 * 1024;
@@ -147,7 +147,8 @@ impl QuicEndpoint {
         Ok(self.endpoint.another(begun))
     }
 
-    /// Leaves the socket's datagrams to the process that has taken it over; connections go on with those that are passed back.
+    /// Leaves the socket's datagrams to the process that has taken it over; connections go on with those that
+    /// are passed back.
     pub fn leave_socket(&self) {
         self.socket.leave();
     }

@@ -1,6 +1,7 @@
-//! Contains panics of the QUIC library. Its locks are poisoned by a panic, and its destructors panic on a poisoned lock, which
-//! would end the process while a task unwinds. So the first panic marks the endpoint as failed, and everything of a failed
-//! endpoint is leaked and not dropped; the endpoint is made anew. It knows no packet.
+//! Contains panics of the QUIC library. Its locks are poisoned by a panic, and its destructors panic on a
+//! poisoned lock, which would end the process while a task unwinds. So the first panic marks the endpoint as
+//! failed, and everything of a failed endpoint is leaked and not dropped; the endpoint is made anew. It knows
+//! no packet.
 
 use std::future::Future;
 use std::io;
@@ -115,7 +116,8 @@ impl<T> Drop for Guarded<T> {
         if self.health.has_failed() {
             std::mem::forget(value);
         } else {
-            // Not raised again: this may run while a task unwinds, where a second panic would end the process.
+            // Not raised again: this may run while a task unwinds, where a second panic would end the
+            // process.
             if catch_unwind(AssertUnwindSafe(|| drop(value))).is_err() {
                 self.health.fail();
             }

@@ -1,5 +1,6 @@
-//! The line between two processes of an upgrade: datagrams of connections that the old process serves, which the kernel gives
-//! to the new one. A message is one datagram, or a batch of the kernel, with where it came from.
+//! The line between two processes of an upgrade: datagrams of connections that the old process serves, which
+//! the kernel gives to the new one. A message is one datagram, or a batch of the kernel, with where it came
+//! from.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -35,7 +36,12 @@ impl UpgradeLine {
     }
 
     /// Sends a datagram to the process before; false if it was dropped, because the line is full or closed.
-    pub(super) fn send(&self, listener: SocketAddr, place: SocketLocation, datagram: &SteeredDatagram) -> bool {
+    pub(super) fn send(
+        &self,
+        listener: SocketAddr,
+        place: SocketLocation,
+        datagram: &SteeredDatagram,
+    ) -> bool {
         let message = encode(listener, place, datagram);
         send(&self.0, &message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
     }
@@ -92,8 +98,13 @@ fn decode(message: &[u8]) -> Option<(SocketAddr, SocketLocation, SteeredDatagram
     let source = SocketAddr::new(take_address(&mut rest)??, u16::from_be_bytes(take(&mut rest)?));
     let destination = take_address(&mut rest)?;
     let listener = SocketAddr::new(take_address(&mut rest)??, u16::from_be_bytes(take(&mut rest)?));
-    let datagram =
-        SteeredDatagram { source, destination, ecn: EcnCodepoint::from_bits(ecn), stride, bytes: rest.into() };
+    let datagram = SteeredDatagram {
+        source,
+        destination,
+        ecn: EcnCodepoint::from_bits(ecn),
+        stride,
+        bytes: rest.into(),
+    };
     Some((listener, SocketLocation { generation, slot }, datagram))
 }
 

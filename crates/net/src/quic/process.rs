@@ -1,5 +1,5 @@
-//! The common state of a process's QUIC endpoints, and the part that an upgrade hands to the next process: the keys, the
-//! generation, and a line by which the successor passes datagrams of older connections back.
+//! The common state of a process's QUIC endpoints, and the part that an upgrade hands to the next process:
+//! the keys, the generation, and a line by which the successor passes datagrams of older connections back.
 
 use std::io;
 use std::net::SocketAddr;

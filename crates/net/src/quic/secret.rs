@@ -1,6 +1,6 @@
-//! The secret of a process for QUIC, from which come the keys of connection identifiers, stateless resets (RFC 9000 section
-//! 10.3) and address validation tokens (section 8.1). All workers share it, and a successor inherits it, so that each
-//! of them understands what another one has sent.
+//! The secret of a process for QUIC, from which come the keys of connection identifiers, stateless resets
+//! (RFC 9000 section 10.3) and address validation tokens (section 8.1). All workers share it, and a successor
+//! inherits it, so that each of them understands what another one has sent.
 
 use std::sync::Arc;
 

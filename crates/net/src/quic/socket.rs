@@ -1,6 +1,6 @@
-//! A UDP socket as the QUIC library uses it: it receives what the kernel or another socket has for it, passes on what belongs
-//! to another socket, and sends batches (GSO) where the kernel takes them. It reads no packet beyond the connection
-//! identifier.
+//! A UDP socket as the QUIC library uses it: it receives what the kernel or another socket has for it, passes
+//! on what belongs to another socket, and sends batches (GSO) where the kernel takes them. It reads no packet
+//! beyond the connection identifier.
 
 use std::future::Future;
 use std::io::{self, IoSliceMut};
@@ -161,8 +161,8 @@ impl AsyncUdpSocket for SteeredSocket {
 /// Waits until the socket takes datagrams, for one connection.
 struct WritePoller {
     socket: Arc<SteeredSocket>,
-    /// The wait, while the socket is full. Each connection has its own, because the event loop wakes one task only for a
-    /// direct question.
+    /// The wait, while the socket is full. Each connection has its own, because the event loop wakes one task
+    /// only for a direct question.
     waiting: Option<Writable>,
 }
 
@@ -171,7 +171,8 @@ type Writable = Pin<Box<dyn Future<Output = io::Result<()>> + Send + Sync>>;
 impl UdpPoller for WritePoller {
     fn poll_writable(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let WritePoller { socket, waiting } = &mut *self;
-        // A socket that took the last datagram most likely takes the next one, which is then sent without a question.
+        // A socket that took the last datagram most likely takes the next one, which is then sent without a
+        // question.
         if waiting.is_none() && !socket.is_full.load(Ordering::Relaxed) {
             return Poll::Ready(Ok(()));
         }

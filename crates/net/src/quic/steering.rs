@@ -1,6 +1,6 @@
-//! Passes datagrams to the socket of their connection: the kernel chooses among the sockets of an address by the client's
-//! address, which a migration changes. Each socket has a bounded inbox; a predecessor process has a Unix socket. It
-//! reads no packet beyond the connection identifier.
+//! Passes datagrams to the socket of their connection: the kernel chooses among the sockets of an address by
+//! the client's address, which a migration changes. Each socket has a bounded inbox; a predecessor process
+//! has a Unix socket. It reads no packet beyond the connection identifier.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -10,12 +10,12 @@ use std::task::Waker;
 use parking_lot::Mutex;
 use quinn::udp::{EcnCodepoint, RecvMeta};
 
-use super::connection_id::{SocketLocation, PlaceKey};
+use super::connection_id::{PlaceKey, SocketLocation};
 use super::line::UpgradeLine;
 use super::secret::QuicSecret;
 
-/// Datagrams that wait for one socket, at most: more than a worker takes in one turn. Later ones are dropped, as the kernel
-/// drops those of a full socket, and QUIC sends them again.
+/// Datagrams that wait for one socket, at most: more than a worker takes in one turn. Later ones are dropped,
+/// as the kernel drops those of a full socket, and QUIC sends them again.
 const INBOX_DATAGRAMS: usize = 512;
 
 /// A datagram on its way to another socket, or several of the same size.
@@ -72,8 +72,8 @@ pub struct Steering {
 }
 
 impl Steering {
-    /// For so many sockets of the process with this generation. More than 256 sockets share the numbers, so that a migrated
-    /// connection on one of them is lost.
+    /// For so many sockets of the process with this generation. More than 256 sockets share the numbers, so
+    /// that a migrated connection on one of them is lost.
     pub(super) fn new(
         secret: &QuicSecret,
         generation: u16,

@@ -1,4 +1,5 @@
-//! Endpoints on real sockets: a panic of the library ends one of them, and its socket serves on with the next.
+//! Endpoints on real sockets: a panic of the library ends one of them, and its socket serves on with the
+//! next.
 
 use std::cell::Cell;
 use std::net::{Ipv4Addr, SocketAddr};

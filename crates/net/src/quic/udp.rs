@@ -1,4 +1,5 @@
-//! UDP sockets of listeners of QUIC: one for each worker, sharing the address of the TLS listener. It receives nothing.
+//! UDP sockets of listeners of QUIC: one for each worker, sharing the address of the TLS listener. It
+//! receives nothing.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};

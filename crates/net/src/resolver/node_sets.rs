@@ -10,7 +10,7 @@ use stdx::weight_share::weights_of_addresses;
 use super::Name;
 use crate::endpoint::{EndpointKey, EndpointTable};
 use crate::node_state::NodeStates;
-use crate::nodes::{ResolvedNode, NodeSet, NodePlan, PlannedNode};
+use crate::nodes::{NodePlan, NodeSet, PlannedNode, ResolvedNode};
 
 /// The hosts of a plan that are no addresses.
 pub(super) fn names(plan: &NodePlan) -> impl Iterator<Item = &str> {

@@ -17,7 +17,7 @@ use hickory_resolver::system_conf::read_system_conf;
 use stdx::address_family::{AddressChoice, AddressFamily};
 
 use super::hosts::HostsFile;
-use super::{LookupAnswer, Lookup, LookupFuture};
+use super::{Lookup, LookupAnswer, LookupFuture};
 use crate::route::has_route;
 
 /// The hosts file of the system.
@@ -60,8 +60,8 @@ struct Lookups {
 }
 
 impl SystemLookup {
-    /// Reads the system's configuration. Without a readable one, and without servers of its own, every lookup fails and
-    /// says so, except those of names that the hosts file has.
+    /// Reads the system's configuration. Without a readable one, and without servers of its own, every lookup
+    /// fails and says so, except those of names that the hosts file has.
     pub fn new(options: &LookupOptions) -> SystemLookup {
         let resolver = assemble(read_system_conf(), options).and_then(|(config, settings)| {
             let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());

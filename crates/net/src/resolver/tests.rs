@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::endpoint::{KeepAlive, EndpointProtocol};
+use crate::endpoint::{EndpointProtocol, KeepAlive};
 use crate::nodes::{AddressRule, PlannedNode};
 
 /// Gives its answers in order, then repeats the last.
@@ -104,7 +104,11 @@ fn the_last_good_answer_outlives_failures() {
     let mut table = NameTable::default();
     let (cell, endpoints) = (cell(), EndpointTable::default());
     table.names.insert("node.test".into(), unknown());
-    table.followers.push(NodeSetFollower { cell: Arc::downgrade(&cell), plan: plan(&["node.test"]), number: 1 });
+    table.followers.push(NodeSetFollower {
+        cell: Arc::downgrade(&cell),
+        plan: plan(&["node.test"]),
+        number: 1,
+    });
     let mut check = |given: Result<LookupAnswer, String>, want: &[&str], note: bool| {
         take_in(&mut table, &endpoints, "node.test", given);
         assert_eq!(addresses(&cell), want);
@@ -124,7 +128,11 @@ fn names_nobody_follows_are_forgotten() {
     for name in ["used.test", "unused.test"] {
         table.names.insert(name.into(), Name { tried: true, ..unknown() });
     }
-    table.followers.push(NodeSetFollower { cell: Arc::downgrade(&held), plan: plan(&["used.test"]), number: 1 });
+    table.followers.push(NodeSetFollower {
+        cell: Arc::downgrade(&held),
+        plan: plan(&["used.test"]),
+        number: 1,
+    });
     table.followers.push(NodeSetFollower { cell: Weak::new(), plan: plan(&["unused.test"]), number: 2 });
     forget_unused(&mut table);
     assert_eq!(table.names.keys().map(|name| &**name).collect::<Vec<_>>(), ["used.test"]);
@@ -231,9 +239,14 @@ fn half_an_answer_does_not_change_the_family() {
     let mut table = NameTable::default();
     let (cell, endpoints) = (cell(), EndpointTable::default());
     table.names.insert("node.test".into(), unknown());
-    table.followers.push(NodeSetFollower { cell: Arc::downgrade(&cell), plan: plan(&["node.test"]), number: 1 });
-    let half =
-        || Ok(LookupAnswer { failure: Some("A: server failure".to_owned()), ..answer(&["fd00::1"]).unwrap() });
+    table.followers.push(NodeSetFollower {
+        cell: Arc::downgrade(&cell),
+        plan: plan(&["node.test"]),
+        number: 1,
+    });
+    let half = || {
+        Ok(LookupAnswer { failure: Some("A: server failure".to_owned()), ..answer(&["fd00::1"]).unwrap() })
+    };
     let mut check = |given: Result<LookupAnswer, String>, want: &[&str]| {
         take_in(&mut table, &endpoints, "node.test", given);
         assert_eq!(addresses(&cell), want);

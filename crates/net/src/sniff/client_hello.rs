@@ -1,13 +1,14 @@
-//! The ClientHello of TLS (RFC 8446 section 4.1.2): server name, protocols and whether it is encrypted, read from records
-//! that are not taken. Everything that the RFCs forbid is refused, because the server behind could find another name in it.
+//! The ClientHello of TLS (RFC 8446 section 4.1.2): server name, protocols and whether it is encrypted, read
+//! from records that are not taken. Everything that the RFCs forbid is refused, because the server behind
+//! could find another name in it.
 
 use std::net::IpAddr;
 
 use super::Look;
 use crate::byte_cursor::ByteCursor;
 
-/// Most bytes, with the headers of records, that a ClientHello may take: two records of the largest size. One with large
-/// post-quantum keys and a ticket takes 2 KiB to 4 KiB.
+/// Most bytes, with the headers of records, that a ClientHello may take: two records of the largest size. One
+/// with large post-quantum keys and a ticket takes 2 KiB to 4 KiB.
 pub const CLIENT_HELLO_MAX_BYTES: usize = 32 * 1_024;
 
 /// Bytes of a record's header, and of a handshake message's.
@@ -35,18 +36,19 @@ const SESSION_ID_MAX_BYTES: usize = 32;
 /// The content of a ClientHello that routes ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientHello {
-    /// The server name in lower case, without a dot at its end; the outer one where the ClientHello is encrypted. None if there is
-    /// none, or an IP address, which is no host name.
+    /// The server name in lower case, without a dot at its end; the outer one where the ClientHello is
+    /// encrypted. None if there is none, or an IP address, which is no host name.
     pub server_name: Option<Box<str>>,
-    /// The protocols that the client offers, in its order. Those that are not printable ASCII, such as most names of GREASE, are
-    /// left out, because no route can name them.
+    /// The protocols that the client offers, in its order. Those that are not printable ASCII, such as most
+    /// names of GREASE, are left out, because no route can name them.
     pub alpn: Box<[Box<str>]>,
     /// Whether it has the extension of Encrypted Client Hello, which may be GREASE.
     pub has_ech: bool,
 }
 
 /// The ClientHello that `bytes` begin with. It may be split over records, and bytes behind it change nothing.
-/// [`Look::No`] is the answer to other protocols, to a malformed ClientHello, and to one over [`CLIENT_HELLO_MAX_BYTES`].
+/// [`Look::No`] is the answer to other protocols, to a malformed ClientHello, and to one over
+/// [`CLIENT_HELLO_MAX_BYTES`].
 pub fn client_hello(bytes: &[u8]) -> Look<ClientHello> {
     match message(bytes) {
         Look::Found(message) => parse(&message).map_or(Look::No, Look::Found),
@@ -94,8 +96,8 @@ fn message(bytes: &[u8]) -> Look<Vec<u8>> {
     }
 }
 
-/// The length of the handshake record at the front: `Some(None)` if its header is not whole, `None` if it is no such
-/// record. Records without content are forbidden (RFC 8446 section 5.1).
+/// The length of the handshake record at the front: `Some(None)` if its header is not whole, `None` if it is
+/// no such record. Records without content are forbidden (RFC 8446 section 5.1).
 #[expect(clippy::option_option, reason = "the two answers without a length differ")]
 fn record_length(bytes: &[u8]) -> Option<Option<usize>> {
     if bytes.first().is_some_and(|kind| *kind != HANDSHAKE)

@@ -1,5 +1,5 @@
-//! The protocol that first bytes show, decided with as few of them as possible. Protocols in which the server speaks first
-//! are not seen here.
+//! The protocol that first bytes show, decided with as few of them as possible. Protocols in which the server
+//! speaks first are not seen here.
 
 use super::Look;
 use super::client_hello::{CLIENT_HELLO, HANDSHAKE, MAJOR_VERSION};
@@ -76,8 +76,8 @@ impl ProtocolSet {
 
 /// The longest method of a request line that is taken for HTTP; the longest registered one has 17 bytes.
 const METHOD_MAX_BYTES: usize = 32;
-/// Methods of which the request target is not looked at, because no other protocol that begins with text has such words with
-/// a space behind them.
+/// Methods of which the request target is not looked at, because no other protocol that begins with text has
+/// such words with a space behind them.
 const METHODS: &[&[u8]] =
     &[b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH"];
 /// The preface as far as it differs from every request line of HTTP/1.
@@ -104,8 +104,8 @@ const CANDIDATES: &[ProtocolCandidate] = &[
     (FirstProtocol::Http1, http1),
 ];
 
-/// The protocol that `bytes` begin. It is [`FirstProtocol::Unknown`] as soon as none of the others fits, and never
-/// [`Look::No`].
+/// The protocol that `bytes` begin. It is [`FirstProtocol::Unknown`] as soon as none of the others fits, and
+/// never [`Look::No`].
 pub fn protocol(bytes: &[u8]) -> Look<FirstProtocol> {
     protocol_among(bytes, ProtocolSet::ALL)
 }
@@ -157,8 +157,8 @@ fn mqtt(bytes: &[u8]) -> Look<()> {
     either(MQTT_NAMES.iter().map(|name| prefix(&rest[length + 1..], name)))
 }
 
-/// Whether `bytes` begin with a header of the PROXY protocol, of either version. Version 1 has the family `TCP4`, `TCP6` or
-/// `UNKNOWN` behind its word, which no request target begins with.
+/// Whether `bytes` begin with a header of the PROXY protocol, of either version. Version 1 has the family
+/// `TCP4`, `TCP6` or `UNKNOWN` behind its word, which no request target begins with.
 pub fn proxy_protocol(bytes: &[u8]) -> Look<()> {
     let line = match prefix(bytes, PROXY_V1) {
         Look::Found(()) => match bytes.get(PROXY_V1.len()) {

@@ -1,10 +1,11 @@
-//! The CONNECT of MQTT 3.1, 3.1.1 and 5 (OASIS MQTT 5.0 section 3.1) as far as the client id, read from bytes that are not
-//! taken. What follows the client id, such as a will, is the broker's to judge.
+//! The CONNECT of MQTT 3.1, 3.1.1 and 5 (OASIS MQTT 5.0 section 3.1) as far as the client id, read from bytes
+//! that are not taken. What follows the client id, such as a will, is the broker's to judge.
 
 use super::Look;
 use crate::byte_cursor::ByteCursor;
 
-/// Most bytes of a CONNECT up to the end of its client id. Ids have commonly less than 64 bytes, and properties are few.
+/// Most bytes of a CONNECT up to the end of its client id. Ids have commonly less than 64 bytes, and
+/// properties are few.
 pub const MQTT_CONNECT_MAX_BYTES: usize = 32 * 1_024;
 
 /// The packet type of CONNECT with the flags that it must have.
@@ -51,7 +52,8 @@ enum MqttReadStop {
     Fault(MqttFault),
 }
 
-/// The CONNECT that `bytes` begin with, once its client id is there. Never [`Look::No`]: what is none has a fault.
+/// The CONNECT that `bytes` begin with, once its client id is there. Never [`Look::No`]: what is none has a
+/// fault.
 ///
 /// # Errors
 /// If no further bytes make it one.
@@ -97,8 +99,8 @@ fn variable(mut next: impl FnMut() -> Result<u8, MqttReadStop>) -> Result<usize,
     Err(MqttReadStop::Fault(MqttFault::BadLength))
 }
 
-/// The bytes that are there, and how many of the packet were not read yet. A field over the packet's length is a fault before
-/// its bytes are there.
+/// The bytes that are there, and how many of the packet were not read yet. A field over the packet's length
+/// is a fault before its bytes are there.
 struct Packet<'b> {
     cursor: ByteCursor<'b>,
     left: usize,

@@ -1,4 +1,5 @@
-//! The content of a certificate in the forms that users of nginx and OpenSSL know from `$ssl_client_…`. It judges nothing.
+//! The content of a certificate in the forms that users of nginx and OpenSSL know from `$ssl_client_…`. It
+//! judges nothing.
 
 use std::fmt::Write;
 
@@ -51,7 +52,8 @@ impl<'d> Certificate<'d> {
         hex(bytes).to_ascii_uppercase()
     }
 
-    /// The SHA-1 digest in lower-case hexadecimal digits. It names a certificate in logs and lists; nothing trusts it.
+    /// The SHA-1 digest in lower-case hexadecimal digits. It names a certificate in logs and lists; nothing
+    /// trusts it.
     pub fn fingerprint(&self) -> String {
         hex(digest(&SHA1_FOR_LEGACY_USE_ONLY, self.der).as_ref())
     }
@@ -145,7 +147,8 @@ fn distinguished_name(name: &X509Name<'_>) -> String {
     text
 }
 
-/// Escapes as RFC 2253 section 2.4 asks, and control characters, so that a name cannot end a line of a log or a field.
+/// Escapes as RFC 2253 section 2.4 asks, and control characters, so that a name cannot end a line of a log or
+/// a field.
 fn escape(value: &str, text: &mut String) {
     let last = value.len().saturating_sub(1);
     for (index, character) in value.char_indices() {

@@ -1,5 +1,5 @@
-//! The upstream side of TLS: settings that many connections share, with their cache of sessions, and the handshake. It opens
-//! no socket and keeps no connection.
+//! The upstream side of TLS: settings that many connections share, with their cache of sessions, and the
+//! handshake. It opens no socket and keeps no connection.
 
 use std::future::poll_fn;
 use std::hash::{Hash, Hasher};
@@ -20,8 +20,8 @@ use crate::env::Stream;
 
 pub(crate) use super::roots::store as roots;
 
-/// Sessions kept for resumption under one set of settings: 32 servers with up to 8 tickets each. Bounded, because with
-/// `pass_host: pass` clients choose the names.
+/// Sessions kept for resumption under one set of settings: 32 servers with up to 8 tickets each. Bounded,
+/// because with `pass_host: pass` clients choose the names.
 const SESSIONS_MAX: usize = 256;
 
 /// The certificates that a server's certificate is verified against.
@@ -94,7 +94,8 @@ impl ClientTls {
         Ok(ClientTls { config: Arc::new(config), verifies, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) })
     }
 
-    /// The same settings for a connection that carries HTTP/1.1, which alone is offered by ALPN. Sessions are shared.
+    /// The same settings for a connection that carries HTTP/1.1, which alone is offered by ALPN. Sessions are
+    /// shared.
     #[must_use]
     pub fn offering_http1(&self) -> ClientTls {
         let mut config = ClientConfig::clone(&self.config);
@@ -134,12 +135,14 @@ impl std::fmt::Debug for ClientTls {
     }
 }
 
-/// Runs the handshake with the server at `address` that is called `name`. A host name is sent as SNI, and a verified
-/// certificate has to be valid for it. An IP address is not sent. The same holds for text that no certificate can name, such
-/// as an empty Host; a verified certificate then has to be valid for `address`. The caller bounds the time, by dropping this.
+/// Runs the handshake with the server at `address` that is called `name`. A host name is sent as SNI, and a
+/// verified certificate has to be valid for it. An IP address is not sent. The same holds for text that no
+/// certificate can name, such as an empty Host; a verified certificate then has to be valid for `address`.
+/// The caller bounds the time, by dropping this.
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidData`] around the fault of the handshake, and those of the socket; see [`super::failure`].
+/// [`io::ErrorKind::InvalidData`] around the fault of the handshake, and those of the socket; see
+/// [`super::failure`].
 pub async fn handshake(
     stream: Stream,
     address: SocketAddr,
@@ -167,7 +170,8 @@ pub async fn connect(stream: Stream, name: &str, config: &ClientTls) -> io::Resu
     handshake(stream, unnamed, name, config).await
 }
 
-/// The name as certificates have it: an IPv6 address without brackets, a host name without the dot of the DNS root.
+/// The name as certificates have it: an IPv6 address without brackets, a host name without the dot of the DNS
+/// root.
 fn server_name(name: &str) -> Option<ServerName<'static>> {
     let name = name.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(name);
     let name = name.strip_suffix('.').unwrap_or(name);

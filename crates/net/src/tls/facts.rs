@@ -1,5 +1,5 @@
-//! The facts of a TLS connection after its handshake: what was agreed, and which certificate the peer showed. It judges none
-//! of them.
+//! The facts of a TLS connection after its handshake: what was agreed, and which certificate the peer showed.
+//! It judges none of them.
 
 use rustls::{CommonState, Connection, HandshakeKind};
 use rustls_pki_types::CertificateDer;

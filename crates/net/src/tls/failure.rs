@@ -1,5 +1,5 @@
-//! Why a TLS handshake with a server failed, or a connection broke by an alert: the kind of fault, and a sentence that names
-//! the certificate, the name or the time. It decides nothing about retries.
+//! Why a TLS handshake with a server failed, or a connection broke by an alert: the kind of fault, and a
+//! sentence that names the certificate, the name or the time. It decides nothing about retries.
 
 use std::io;
 
@@ -30,8 +30,9 @@ pub fn of_handshake(error: &io::Error) -> (TlsFault, String) {
     }
 }
 
-/// A sentence about an error behind the handshake, where it is one of TLS. In TLS 1.3 a server refuses a client certificate
-/// after the client has finished its handshake, so that the refusal arrives with the first read.
+/// A sentence about an error behind the handshake, where it is one of TLS. In TLS 1.3 a server refuses a
+/// client certificate after the client has finished its handshake, so that the refusal arrives with the first
+/// read.
 pub fn of_stream(error: &io::Error) -> Option<String> {
     rustls_error(error).map(handshake)
 }

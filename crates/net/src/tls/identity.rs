@@ -1,5 +1,6 @@
-//! The identities with which connections to servers are opened: equal settings are one identity for as long as it has a
-//! holder, so that connections and sessions survive changes of the configuration that do not concern them.
+//! The identities with which connections to servers are opened: equal settings are one identity for as long
+//! as it has a holder, so that connections and sessions survive changes of the configuration that do not
+//! concern them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -43,13 +44,14 @@ pub struct ClientIdentities {
 }
 
 impl ClientIdentities {
-    /// Identities that trust `roots`. With `verifies_all` every certificate is verified, whatever an identity says.
+    /// Identities that trust `roots`. With `verifies_all` every certificate is verified, whatever an identity
+    /// says.
     pub fn new(roots: TrustRoots, verifies_all: bool) -> ClientIdentities {
         ClientIdentities { roots: Arc::new(LiveRoots::new(roots)), verifies_all, known: Mutex::default() }
     }
 
-    /// Trusts `roots` from now on, also where connections are opened with identities that are known already. Open connections
-    /// go on.
+    /// Trusts `roots` from now on, also where connections are opened with identities that are known already.
+    /// Open connections go on.
     pub fn trust(&self, roots: TrustRoots) {
         self.roots.replace(roots);
     }

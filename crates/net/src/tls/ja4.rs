@@ -1,6 +1,6 @@
-//! JA4, a fingerprint of the software that sent a ClientHello: versions, suites, extensions and signature algorithms in an
-//! order that does not depend on the connection. The format is FoxIO's public one. It reads bytes that rustls has accepted,
-//! and judges nothing.
+//! JA4, a fingerprint of the software that sent a ClientHello: versions, suites, extensions and signature
+//! algorithms in an order that does not depend on the connection. The format is FoxIO's public one. It reads
+//! bytes that rustls has accepted, and judges nothing.
 
 use std::fmt::Write;
 

@@ -1,5 +1,6 @@
-//! The process's trusted authorities while it runs: they can be replaced, and every handshake after that is judged by the new
-//! ones. Sessions that were made under former ones are not resumed, because a resumption shows no certificate.
+//! The process's trusted authorities while it runs: they can be replaced, and every handshake after that is
+//! judged by the new ones. Sessions that were made under former ones are not resumed, because a resumption
+//! shows no certificate.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The names of TLS parameters as users of OpenSSL and nginx write and read them, for the parameters that rustls has.
+//! The names of TLS parameters as users of OpenSSL and nginx write and read them, for the parameters that
+//! rustls has.
 
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::{CipherSuite, NamedGroup, ProtocolVersion, SupportedCipherSuite};
@@ -43,8 +44,8 @@ pub(crate) fn version(version: ProtocolVersion) -> &'static str {
     }
 }
 
-/// The suites of `provider` that a list in OpenSSL's form names, in its order; suites of TLS 1.3 that it does not name come
-/// first, because OpenSSL's list speaks of TLS 1.2 only.
+/// The suites of `provider` that a list in OpenSSL's form names, in its order; suites of TLS 1.3 that it does
+/// not name come first, because OpenSSL's list speaks of TLS 1.2 only.
 ///
 /// # Errors
 /// A name that rustls has no suite for, with those that it has.

@@ -1,4 +1,5 @@
-//! The certificates that servers' certificates are verified against, and the verifier of connections that do not verify.
+//! The certificates that servers' certificates are verified against, and the verifier of connections that do
+//! not verify.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -122,8 +123,9 @@ fn read_system() -> Arc<RootCertStore> {
     Arc::new(roots)
 }
 
-/// Accepts every certificate. The signature of the handshake is accepted as well: it would only prove the possession of a
-/// key that anyone can make, and old certificates of internal servers (X.509 version 1) cannot be verified at all.
+/// Accepts every certificate. The signature of the handshake is accepted as well: it would only prove the
+/// possession of a key that anyone can make, and old certificates of internal servers (X.509 version 1)
+/// cannot be verified at all.
 #[derive(Debug)]
 pub(super) struct Unverified;
 

@@ -1,6 +1,7 @@
-//! The server's side of TLS: it reads a ClientHello under limits, finds the site of the name in it, and runs the handshake
-//! under that site's certificates and policy. `table` finds sites, `site` is one of them, `client_policy` judges clients'
-//! certificates, `tickets` makes sessions resumable, `quic` does the same inside of QUIC. It sets no deadline: the caller drops it.
+//! The server's side of TLS: it reads a ClientHello under limits, finds the site of the name in it, and runs
+//! the handshake under that site's certificates and policy. `table` finds sites, `site` is one of them,
+//! `client_policy` judges clients' certificates, `tickets` makes sessions resumable, `quic` does the same
+//! inside of QUIC. It sets no deadline: the caller drops it.
 
 mod challenge;
 pub mod client_policy;
@@ -32,8 +33,8 @@ pub use site_certificate::SiteCertificate;
 pub use table::SiteTable;
 pub use tickets::TicketSecret;
 
-/// Most bytes of a ClientHello with its records. Browsers send 2 KiB with post-quantum key shares; a client that sends more
-/// than this makes the gateway hold memory before anything is known of it.
+/// Most bytes of a ClientHello with its records. Browsers send 2 KiB with post-quantum key shares; a client
+/// that sends more than this makes the gateway hold memory before anything is known of it.
 const CLIENT_HELLO_MAX_BYTES: usize = 16 * 1024;
 /// Reads of bytes behind a refused ClientHello, each of as many bytes as one may have.
 const UNREAD_READS: usize = 4;
@@ -53,7 +54,8 @@ pub enum Alpn {
     Http2,
     /// `h3`, inside of QUIC.
     Http3,
-    /// None, because the protocol inside of TLS is not known: whatever the client offers, nothing is selected.
+    /// None, because the protocol inside of TLS is not known: whatever the client offers, nothing is
+    /// selected.
     Unknown,
 }
 
@@ -86,7 +88,8 @@ pub struct Accepted {
 /// Why there is no connection.
 #[derive(Debug)]
 pub enum AcceptFault {
-    /// The client does not speak TLS. Its first bytes are with the kernel, and a letter stands first where `is_text`.
+    /// The client does not speak TLS. Its first bytes are with the kernel, and a letter stands first where
+    /// `is_text`.
     NotTls {
         /// The connection as it was.
         stream: Stream,
@@ -110,8 +113,8 @@ impl From<io::Error> for AcceptFault {
     }
 }
 
-/// Runs the handshake of a client that has just connected. The sites are asked for when the ClientHello is here, so that a
-/// change concerns every handshake that begins after it.
+/// Runs the handshake of a client that has just connected. The sites are asked for when the ClientHello is
+/// here, so that a change concerns every handshake that begins after it.
 ///
 /// # Errors
 /// See [`AcceptFault`].
@@ -174,7 +177,8 @@ pub async fn accept(
     let mut facts = stream.facts();
     facts.ja4 = ja4;
     if let Some(policy) = &site.client {
-        // Verified on every resumption as well: since the first handshake the certificate may have expired, or been revoked.
+        // Verified on every resumption as well: since the first handshake the certificate may have expired,
+        // or been revoked.
         facts.client = policy.verdict(&facts.peer);
         if policy.is_mandatory() && facts.client != ClientVerdict::Verified {
             return Err(AcceptFault::Refused("the client's certificate is no longer valid".to_owned()));
@@ -247,7 +251,8 @@ impl HelloReader {
         // A socket that has carried nothing yet has room for an alert.
         let _ = self.stream.poll_write(cx, alert);
         let _ = self.stream.poll_shutdown(cx);
-        // A close with unread bytes is a reset, which could destroy the alert. What comes later is not waited for.
+        // A close with unread bytes is a reset, which could destroy the alert. What comes later is not waited
+        // for.
         let mut left = vec![0; CLIENT_HELLO_MAX_BYTES];
         for _ in 0..UNREAD_READS {
             if self.stream.read_arrived(&mut left) == 0 {

@@ -1,6 +1,6 @@
-//! A TLS connection over the seam's stream: it feeds ciphertext to rustls, hands out plaintext, and writes records, with the
-//! same calls as a plain stream. It holds no buffer while it is idle. `input` decrypts, `output`
-//! encrypts. It knows no certificate and no protocol inside.
+//! A TLS connection over the seam's stream: it feeds ciphertext to rustls, hands out plaintext, and writes
+//! records, with the same calls as a plain stream. It holds no buffer while it is idle. `input` decrypts,
+//! `output` encrypts. It knows no certificate and no protocol inside.
 
 mod input;
 mod output;
@@ -13,12 +13,13 @@ use rustls::Connection;
 
 use super::facts::TlsFacts;
 use crate::env::Stream;
-use input::{TlsInputEnd, KEPT_BYTES, PEEK_BYTES, Pull, READ_BYTES};
+use input::{KEPT_BYTES, PEEK_BYTES, Pull, READ_BYTES, TlsInputEnd};
 use output::ENCRYPT_BYTES;
 
 pub(super) use input::with_scratch;
 
-/// Bytes that a record adds to its plaintext, at most: header, explicit nonce, type and tag of the suites in use.
+/// Bytes that a record adds to its plaintext, at most: header, explicit nonce, type and tag of the suites in
+/// use.
 const RECORD_OVERHEAD_BYTES: u64 = 29;
 /// The most plaintext of a record.
 const RECORD_BYTES: u64 = 16 * 1024;
@@ -85,7 +86,8 @@ impl TlsStream {
         &self.stream
     }
 
-    /// Whether bytes were encrypted that no write has reported yet; some of their records may be in the kernel.
+    /// Whether bytes were encrypted that no write has reported yet; some of their records may be in the
+    /// kernel.
     pub fn holds_unconfirmed(&self) -> bool {
         self.uncredited_bytes > 0
     }
@@ -116,7 +118,8 @@ impl TlsStream {
     /// As [`Stream::poll_read`], in plaintext; 0 bytes mean that the peer has sent close_notify.
     ///
     /// # Errors
-    /// [`io::ErrorKind::UnexpectedEof`] where the stream ended without close_notify: what came may have been cut.
+    /// [`io::ErrorKind::UnexpectedEof`] where the stream ended without close_notify: what came may have been
+    /// cut.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
         self.poll_take(cx, room, false)
     }
@@ -154,8 +157,8 @@ impl TlsStream {
         }
     }
 
-    /// Ready when a read would not wait. Reads and decrypts until a whole record is here, so that a peer which sends a record
-    /// byte by byte does not look ready.
+    /// Ready when a read would not wait. Reads and decrypts until a whole record is here, so that a peer
+    /// which sends a record byte by byte does not look ready.
     pub fn poll_read_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.plaintext_bytes > 0 || self.end.is_some() {
             return Poll::Ready(Ok(()));
@@ -165,7 +168,8 @@ impl TlsStream {
         self.poll_arrived(cx, pull, &mut []).map(|_| Ok(()))
     }
 
-    /// Whether a read might not wait: something has been decrypted, or the event loop has seen the socket readable.
+    /// Whether a read might not wait: something has been decrypted, or the event loop has seen the socket
+    /// readable.
     pub fn is_readable(&self) -> bool {
         self.plaintext_bytes > 0 || self.end.is_some() || self.stream.is_readable()
     }
@@ -248,7 +252,8 @@ impl TlsStream {
         self.stream.end_on_close();
     }
 
-    /// As [`Stream::unacknowledged_bytes`], in plaintext, a few bytes too many at most where records are small.
+    /// As [`Stream::unacknowledged_bytes`], in plaintext, a few bytes too many at most where records are
+    /// small.
     pub fn unacknowledged_bytes(&self) -> u64 {
         let bytes = self.stream.unacknowledged_bytes();
         let records = bytes / RECORD_BYTES + 1;

@@ -1,7 +1,9 @@
-//! The cost of each plugin for one request: nanoseconds, allocations, and instructions under valgrind. Each plugin of the
-//! list has a row; `costs/rows.rs` holds those that need another configuration or request than the default.
+//! The cost of each plugin for one request: nanoseconds, allocations, and instructions under valgrind. Each
+//! plugin of the list has a row; `costs/rows.rs` holds those that need another configuration or request than
+//! the default.
 //!
-//! `cargo bench -p plugins --bench costs` prints the table; with `-- --write` it writes docs/reference/plugin-costs.md.
+//! `cargo bench -p plugins --bench costs` prints the table; with `-- --write` it writes
+//! docs/reference/plugin-costs.md.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints its figures")]
 #![allow(clippy::unwrap_used, reason = "a bench that cannot go on says so by panicking")]
 

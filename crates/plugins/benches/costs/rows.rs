@@ -1,5 +1,5 @@
-//! The configuration and the request of each plugin: the example of its documentation and a plain request, unless a row
-//! here says otherwise.
+//! The configuration and the request of each plugin: the example of its documentation and a plain request,
+//! unless a row here says otherwise.
 
 use exchange::plugin::PluginKind;
 use serde_json::{Value, json};

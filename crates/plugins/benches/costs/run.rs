@@ -11,7 +11,9 @@ use exchange::Exchange;
 use exchange::plugin::chain::{ErrorResponse, PluginInstance};
 use exchange::plugin::services::Services;
 use exchange::plugin::state::StateRegistry;
-use exchange::plugin::{Assembly, BodyNeed, Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, Portion, ResponseStep};
+use exchange::plugin::{
+    Assembly, BodyNeed, Build, Flow, PhaseDecision, Plugin, PluginKind, PluginPhase, Portion, ResponseStep,
+};
 use exchange::testing::{self, Scene, consumer, respond, route};
 use model::resource::PluginMeta;
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! The counters of hosts and paths that fail: when requests are answered in place of the upstream, and for how long. It
-//! knows no request; times are passed in. While nothing fails it takes no lock.
+//! The counters of hosts and paths that fail: when requests are answered in place of the upstream, and for
+//! how long. It knows no request; times are passed in. While nothing fails it takes no lock.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,7 +8,8 @@ use stdx::hash::{FastMap, hash_bytes};
 
 /// Locks of a table: workers rarely meet at one.
 const SHARDS: usize = 16;
-/// Hosts and paths that fail, in all: a client can invent paths that fail, and must not take unlimited memory.
+/// Hosts and paths that fail, in all: a client can invent paths that fail, and must not take unlimited
+/// memory.
 const KEYS_MAX: usize = 16 * 1024;
 const SHARD_KEYS_MAX: usize = KEYS_MAX / SHARDS;
 /// The first failure after which requests are answered breaks for twice this time.
@@ -33,7 +34,8 @@ pub(super) struct Breakers {
     seeds: [u64; 2],
 }
 
-/// A host and a path as they are kept: their hash under two secret seeds, so that memory does not depend on the client.
+/// A host and a path as they are kept: their hash under two secret seeds, so that memory does not depend on
+/// the client.
 type BreakerKeyHash = [u64; 2];
 
 /// One host and path that has failed.
@@ -67,7 +69,13 @@ impl Breakers {
     }
 
     /// Counts a failure; the time of the break in milliseconds if one begins.
-    pub(super) fn note_failure(&self, host: &[u8], path: &[u8], rules: &BreakerThresholds, now_ms: u64) -> Option<u64> {
+    pub(super) fn note_failure(
+        &self,
+        host: &[u8],
+        path: &[u8],
+        rules: &BreakerThresholds,
+        now_ms: u64,
+    ) -> Option<u64> {
         let key = self.key(host, path);
         let mut shard = self.shard(key).lock();
         let before = shard.len();

@@ -42,7 +42,8 @@ impl Stage {
         Stage { scene, plugin }
     }
 
-    /// A request for `path` with this response of the upstream; returns the reply in its place if there was one.
+    /// A request for `path` with this response of the upstream; returns the reply in its place if there was
+    /// one.
     fn ask(&mut self, path: &str, attempt: Option<(u16, Option<Cause>)>) -> Option<BufferedReply> {
         let head = format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n");
         let mut exchange = self.scene.exchange(head.as_bytes());

@@ -47,7 +47,8 @@ impl CasbinPolicy {
     /// Compiles the texts of a model and a policy.
     ///
     /// # Errors
-    /// The fault of the model or of a policy line. The sentence quotes neither, because they may come from files.
+    /// The fault of the model or of a policy line. The sentence quotes neither, because they may come from
+    /// files.
     pub(super) fn compile(model: &str, policy: &str) -> Result<CasbinPolicy, String> {
         let model = ready(DefaultModel::from_str(model))?
             .map_err(|_| "model: it is no model of Casbin".to_owned())?;
@@ -72,7 +73,8 @@ impl CasbinPolicy {
             enforcer: enforcer.map_err(|_| "model: it cannot be compiled, perhaps its matcher".to_owned())?,
             is_quick: !is_slow && lines <= QUICK_LINES_MAX,
         };
-        let question = CasbinRequest { subject: "a".to_owned(), object: "/".to_owned(), action: "GET".to_owned() };
+        let question =
+            CasbinRequest { subject: "a".to_owned(), object: "/".to_owned(), action: "GET".to_owned() };
         policy.allows(&question).map_err(|_| {
             "model: its matcher cannot be evaluated; it may name r.*, p.* and functions of Casbin".to_owned()
         })?;
@@ -147,7 +149,8 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     })
 }
 
-/// The result of a future that waits for nothing: the library has asynchronous readers, and these read memory.
+/// The result of a future that waits for nothing: the library has asynchronous readers, and these read
+/// memory.
 fn ready<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let mut work = pin!(work);
     for _ in 0..POLLS_MAX {

@@ -153,7 +153,9 @@ fn expression_at_the_limits_fits_the_stack() {
             drop(CasbinPolicy::compile(&model(effect, &expression), "p, a, /, GET, allow"));
             let evaluated =
                 format!("p, a, /, GET, allow\np, \"{}\", /, GET, allow", expression.replace('"', "'"));
-            if let Ok(policy) = CasbinPolicy::compile(&model(effect, "eval(p.sub) && r.act == p.act"), &evaluated) {
+            if let Ok(policy) =
+                CasbinPolicy::compile(&model(effect, "eval(p.sub) && r.act == p.act"), &evaluated)
+            {
                 let question = |subject: &str| CasbinRequest {
                     subject: subject.to_owned(),
                     object: "/".to_owned(),
@@ -248,7 +250,8 @@ fn slow_policy_is_evaluated_on_the_side_thread() {
 #[test]
 fn waiting_requests_are_bounded() {
     let waiting = AtomicUsize::new(0);
-    let mut places: Vec<CasbinQueuePermit<'_>> = (0..WAITING_MAX).map_while(|_| CasbinQueuePermit::take(&waiting)).collect();
+    let mut places: Vec<CasbinQueuePermit<'_>> =
+        (0..WAITING_MAX).map_while(|_| CasbinQueuePermit::take(&waiting)).collect();
     assert!(places.len() == WAITING_MAX && CasbinQueuePermit::take(&waiting).is_none());
     places.pop();
     assert!(CasbinQueuePermit::take(&waiting).is_some());

@@ -1,5 +1,5 @@
-//! Keycloak as a server of permissions: its endpoints, the token of the client, and the resources of a path. Errors are
-//! sentences for the log and hold no token.
+//! Keycloak as a server of permissions: its endpoints, the token of the client, and the resources of a path.
+//! Errors are sentences for the log and hold no token.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER;
 use exchange::local::WorkerLocal;
 use exchange::plugin::Build;
-use exchange::plugin::outbound::{OutboundDestination, DestinationOpener, OutboundResponse, OutboundTls};
+use exchange::plugin::outbound::{DestinationOpener, OutboundDestination, OutboundResponse, OutboundTls};
 use jsonx::Bounds;
 use net::endpoint::KeepAlive;
 use net::env;
@@ -123,8 +123,8 @@ impl KeycloakServer {
         let token = self.client_token(local).await?;
         let mut answer = self.ask_resources(local, path, &token).await?;
         if answer.status == 401 {
-            // Keycloak has forgotten the token, such as after a restart. A client without the permission is answered 401 with
-            // each new token too, so that not every request may fetch one.
+            // Keycloak has forgotten the token, such as after a restart. A client without the permission is
+            // answered 401 with each new token too, so that not every request may fetch one.
             let renewed = self.found.token.renew(&token, TOKEN_MIN_AGE_MS, self.fetch_token(local)).await;
             if let Some(renewed) = renewed.map_err(|reason| reason.to_string())? {
                 answer = self.ask_resources(local, path, &renewed).await?;

@@ -22,7 +22,8 @@ attributes! {
         client_secret: Option<String>, { "minLength": 1, "maxLength": 100 };
         /// The grant with which permissions are asked for.
         grant_type: Grant = Grant::UmaTicket, { "minLength": 1, "maxLength": 100 };
-        /// The treatment of a request without a permission to ask for: ENFORCING refuses the request, PERMISSIVE asks without one.
+        /// The treatment of a request without a permission to ask for: ENFORCING refuses the request,
+        /// PERMISSIVE asks without one.
         policy_enforcement_mode: EnforcementMode = EnforcementMode::Enforcing;
         /// The permissions that are asked for: resources, each with scopes behind a #.
         permissions: Vec<String> = Vec::new(), {

@@ -166,13 +166,14 @@ fn arguments(name: &str, value: &Value) -> Vec<String> {
     }
 }
 
-/// Whether a field tells of a client or of the way of a request; a proxy in front would replace one that a client sends.
+/// Whether a field tells of a client or of the way of a request; a proxy in front would replace one that a
+/// client sends.
 fn names_client(name: &str) -> bool {
     name.starts_with("x-forwarded-") || ["forwarded", "x-real-ip"].contains(&name)
 }
 
-/// Whether a field of the outer request concerns its own body or response only. A compressed body or a range of one is of
-/// no use in the list of responses, and a condition is about one resource.
+/// Whether a field of the outer request concerns its own body or response only. A compressed body or a range
+/// of one is of no use in the list of responses, and a condition is about one resource.
 fn is_of_message(name: &str) -> bool {
     name.starts_with("content-") || name.starts_with("if-") || ["accept-encoding", "range"].contains(&name)
 }

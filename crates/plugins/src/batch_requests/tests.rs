@@ -1,4 +1,5 @@
-//! Tests of `batch-requests`. The data plane serves no inner request here; `crates/weir/tests/it` has that part.
+//! Tests of `batch-requests`. The data plane serves no inner request here; `crates/weir/tests/it` has that
+//! part.
 
 use exchange::testing::{Scene, accepts, check_configuration, decide, lines};
 use model::catalog::SchemaType;

@@ -58,7 +58,8 @@ pub(super) struct EncodedBody<'a> {
 }
 
 impl EncodedBody<'_> {
-    /// The fields that a template sees of the body; none where it cannot be told what the body is, and without a body.
+    /// The fields that a template sees of the body; none where it cannot be told what the body is, and
+    /// without a body.
     ///
     /// # Errors
     /// The body is not of its format, or exceeds a limit of decoding, as a sentence.

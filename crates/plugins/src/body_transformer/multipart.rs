@@ -1,4 +1,5 @@
-//! A multipart body for templates, with the methods of Kong's lua-multipart, which APISIX uses: `_multipart` in a template.
+//! A multipart body for templates, with the methods of Kong's lua-multipart, which APISIX uses: `_multipart`
+//! in a template.
 
 use mlua::{IntoLua, Lua, LuaString, MultiValue, Table, UserData, UserDataMethods, Value};
 
@@ -42,7 +43,8 @@ impl Multipart {
         let mut part: Option<&[u8]> = None;
         let mut delimiters = 0;
         for at in memchr::memmem::find_iter(body, &[b"--", &*boundary].concat()) {
-            // Before the search for the end of the line, which would be repeated for each match in one long line.
+            // Before the search for the end of the line, which would be repeated for each match in one long
+            // line.
             if at > 0 && body[at - 1] != b'\n' {
                 continue;
             }
@@ -152,8 +154,8 @@ impl Multipart {
     }
 }
 
-/// Appends a value of a parameter with the quote behind it. Bytes that would end it are escaped as browsers do (HTML, section
-/// 4.10.22.8).
+/// Appends a value of a parameter with the quote behind it. Bytes that would end it are escaped as browsers
+/// do (HTML, section 4.10.22.8).
 fn append_quoted(line: &mut Vec<u8>, text: &[u8]) {
     for &byte in text {
         match byte {

@@ -1,4 +1,5 @@
-//! Templates in the syntax of lua-resty-template, compiled to Lua when the configuration is checked. It renders nothing.
+//! Templates in the syntax of lua-resty-template, compiled to Lua when the configuration is checked. It
+//! renders nothing.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -64,7 +65,8 @@ impl BodyTemplate {
     }
 }
 
-/// The beginning of each script: the list of texts, and the functions of the tags, which fields of a body cannot hide.
+/// The beginning of each script: the list of texts, and the functions of the tags, which fields of a body
+/// cannot hide.
 const HEAD: &[u8] = b"local context,__e,__t,__c,echo=... local ___={} local echo=echo(___)\n";
 
 /// Writes the script of a template.
@@ -123,7 +125,8 @@ impl TemplateScriptWriter<'_> {
         Ok(())
     }
 
-    /// Writes the text of `{-raw-}…{-raw-}`. Gives the byte behind it; none if the block has no end, because then it is text.
+    /// Writes the text of `{-raw-}…{-raw-}`. Gives the byte behind it; none if the block has no end, because
+    /// then it is text.
     fn block(&mut self, done: usize, at: usize, inner: usize, close: usize) -> Result<Option<usize>, String> {
         let text = self.text;
         let mark = &text[at..close + 2];
@@ -160,8 +163,8 @@ impl TemplateScriptWriter<'_> {
         format!("{NAME}:{}: {reason}", self.line(at))
     }
 
-    /// Writes code of the template, which begins at its byte `at`, and the end of the line, because the code may end in a
-    /// comment.
+    /// Writes code of the template, which begins at its byte `at`, and the end of the line, because the code
+    /// may end in a comment.
     fn code(&mut self, at: usize, before: &[u8], code: &[u8], after: &[u8]) {
         let first = self.line(at);
         self.source.extend_from_slice(before);

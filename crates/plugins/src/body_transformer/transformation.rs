@@ -5,10 +5,10 @@ use std::sync::{Arc, LazyLock};
 use exchange::Exchange;
 use mlua::Value;
 
-use super::format::{DecodedBody, Format, EncodedBody};
+use super::format::{DecodedBody, EncodedBody, Format};
 use super::template::BodyTemplate;
 use lua::base64;
-use lua::{Interpreter, RESULT_MAX_BYTES, LuaScript};
+use lua::{Interpreter, LuaScript, RESULT_MAX_BYTES};
 
 /// Adds to a decoded body the names that every template has.
 static FIELDS: LazyLock<Result<Arc<LuaScript>, String>> =
@@ -52,7 +52,8 @@ impl Transformation {
             as_written: BodyTemplate::compile(template.as_bytes()),
             decoded: decoded.map(|decoded| BodyTemplate::compile(&decoded)),
         };
-        // Where the format is unknown yet, the text counts as it is written; if it is Base64, it is one literal then.
+        // Where the format is unknown yet, the text counts as it is written; if it is Base64, it is one
+        // literal then.
         match transformation.template(format) {
             Ok(_) => Ok(transformation),
             Err(reason) => Err(format!("{side}.template: {reason}")),
@@ -71,7 +72,11 @@ impl Transformation {
     ///
     /// # Errors
     /// The status and the reasons, as APISIX has them.
-    pub(super) fn apply(&self, exchange: &Exchange, input: &EncodedBody<'_>) -> Result<Vec<u8>, TransformationFault> {
+    pub(super) fn apply(
+        &self,
+        exchange: &Exchange,
+        input: &EncodedBody<'_>,
+    ) -> Result<Vec<u8>, TransformationFault> {
         let side = self.side;
         let template = self.template(input.format).as_ref().map_err(|reason| TransformationFault {
             status: 503,

@@ -1,7 +1,7 @@
-//! XML as a tree for templates, in the shape that xml2lua gives it in APISIX: an element with text alone is a string, an empty
-//! one an empty string, any other a table with its children by name (a list where a name repeats), its attributes under `_attr`
-//! and its texts from 1. Prefixes of namespaces are left out. Document types are refused, and references to entities
-//! of them stay as they are written.
+//! XML as a tree for templates, in the shape that xml2lua gives it in APISIX: an element with text alone is a
+//! string, an empty one an empty string, any other a table with its children by name (a list where a name
+//! repeats), its attributes under `_attr` and its texts from 1. Prefixes of namespaces are left out. Document
+//! types are refused, and references to entities of them stay as they are written.
 
 use std::collections::HashMap;
 
@@ -160,8 +160,9 @@ fn unescape(value: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// Appends the character that the reference `name` stands for: one of the five of XML, or a number. A reference to any other
-/// entity, such as `&nbsp;`, is appended as it is written, as xml2lua does: nothing is expanded.
+/// Appends the character that the reference `name` stands for: one of the five of XML, or a number. A
+/// reference to any other entity, such as `&nbsp;`, is appended as it is written, as xml2lua does: nothing is
+/// expanded.
 fn append_reference(text: &mut String, name: &str) -> Result<(), String> {
     let number = name.strip_prefix('#').and_then(|number| match number.strip_prefix('x') {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),

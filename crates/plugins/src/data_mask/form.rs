@@ -1,4 +1,5 @@
-//! Masks arguments of a query or a form. Arguments that no rule concerns stay as they were sent, in their order.
+//! Masks arguments of a query or a form. Arguments that no rule concerns stay as they were sent, in their
+//! order.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
@@ -38,7 +39,8 @@ struct Argument<'t> {
     sent: Option<&'t [u8]>,
 }
 
-/// `text` with its first `max_arguments` arguments masked, and without the others; none if that is `text` itself.
+/// `text` with its first `max_arguments` arguments masked, and without the others; none if that is `text`
+/// itself.
 pub(super) fn mask<'t>(rules: &[FormRule], text: &'t [u8], max_arguments: usize) -> Option<Vec<u8>> {
     if rules.is_empty() {
         return None;

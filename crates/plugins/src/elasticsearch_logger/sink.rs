@@ -1,10 +1,10 @@
-//! The bulk API of Elasticsearch and OpenSearch: asks for the version once, posts documents, reads which were refused. It
-//! knows no requests.
+//! The bulk API of Elasticsearch and OpenSearch: asks for the version once, posts documents, reads which were
+//! refused. It knows no requests.
 
 use std::sync::OnceLock;
 
 use exchange::observe::pace::Pace;
-use exchange::plugin::batch::{Delivery, DeliveryFailure, BatchEntry, Sink};
+use exchange::plugin::batch::{BatchEntry, Delivery, DeliveryFailure, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::services::Services;
 use jsonx::Bounds;
@@ -13,7 +13,7 @@ use net::env;
 use serde_json::Value;
 
 use super::ElasticsearchLoggerConfig;
-use crate::shared::logger::collector::{CollectorResponse, Calling, LogCollector, basic_authorization};
+use crate::shared::logger::collector::{Calling, CollectorResponse, LogCollector, basic_authorization};
 
 /// The path that is appended to an endpoint.
 const BULK: &str = "/_bulk";
@@ -38,7 +38,10 @@ impl Elasticsearch {
     ///
     /// # Errors
     /// Why it cannot be reached, or which text cannot be sent as a field.
-    pub(super) fn new(services: &Services, config: &ElasticsearchLoggerConfig) -> Result<Elasticsearch, String> {
+    pub(super) fn new(
+        services: &Services,
+        config: &ElasticsearchLoggerConfig,
+    ) -> Result<Elasticsearch, String> {
         let calling = Calling::within_s(config.timeout, config.ssl_verify);
         let uris: Vec<String> = config.endpoints().map(|address| format!("{address}{BULK}")).collect();
         let mut collector = LogCollector::new(services, uris.iter().map(String::as_str), calling)?;
@@ -110,8 +113,8 @@ fn actions(batch: &[BatchEntry], needs_type: bool) -> Vec<u8> {
     body
 }
 
-/// The documents that the server refused in a response of status 200; nothing if it took all. Those that it had no capacity
-/// for are left for another attempt; the others would be refused again.
+/// The documents that the server refused in a response of status 200; nothing if it took all. Those that it
+/// had no capacity for are left for another attempt; the others would be refused again.
 fn refused(answer: &CollectorResponse<'_>, entries: usize) -> Option<DeliveryFailure> {
     let body: Value = jsonx::read(&answer.response.body, Bounds::DEFAULT).ok()?;
     if body["errors"] != Value::Bool(true) {

@@ -93,7 +93,8 @@ attributes! {
         kafka_topic: String;
         /// No effect: lines of a batch are sent together.
         producer_type: ErrorLogProducerType = ErrorLogProducerType::Async;
-        /// Replicas that have a message before it counts as arrived: none (0), the leader (1), or all in sync (-1).
+        /// Replicas that have a message before it counts as arrived: none (0), the leader (1), or all in sync
+        /// (-1).
         required_acks: i64 = 1, { "enum": [0, 1, -1] };
         /// The key of messages, which chooses their partition.
         key: Option<String>;
@@ -200,9 +201,12 @@ impl ErrorLogLevel {
     /// The level of the gateway's own log; it has none above `error` and none between `info` and `warn`.
     pub(super) fn severity(self) -> Severity {
         match self {
-            ErrorLogLevel::Stderr | ErrorLogLevel::Emerg | ErrorLogLevel::Alert | ErrorLogLevel::Crit | ErrorLogLevel::Err | ErrorLogLevel::Error => {
-                Severity::Error
-            }
+            ErrorLogLevel::Stderr
+            | ErrorLogLevel::Emerg
+            | ErrorLogLevel::Alert
+            | ErrorLogLevel::Crit
+            | ErrorLogLevel::Err
+            | ErrorLogLevel::Error => Severity::Error,
             ErrorLogLevel::Warn => Severity::Warning,
             ErrorLogLevel::Notice | ErrorLogLevel::Info => Severity::Info,
             ErrorLogLevel::Debug => Severity::Debug,

@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use exchange::observe::error_tap;
-use exchange::plugin::batch::{Delivery, DeliveryFailure, BatchEntry, Sink};
+use exchange::plugin::batch::{BatchEntry, Delivery, DeliveryFailure, Sink};
 use exchange::plugin::outbound::{HttpClient, OutboundTls};
 use exchange::plugin::services::Services;
 use serde_json::{Value, json};
 
-use super::metadata::{ClickhouseSinkConfig, Kafka, ErrorLogLoggerMetadata, SkywalkingSinkConfig, Tcp};
+use super::metadata::{ClickhouseSinkConfig, ErrorLogLoggerMetadata, Kafka, SkywalkingSinkConfig, Tcp};
 use crate::shared::kafka::{ClusterSettings, Producer, TlsFields, TopicSettings};
 use crate::shared::log_entry;
 use crate::shared::logger::byte_stream::{ByteStream, Reaching};
@@ -31,7 +31,10 @@ impl ErrorLogSink {
     ///
     /// # Errors
     /// Why it cannot be reached, a sentence.
-    pub(super) fn new(services: &Services, metadata: &ErrorLogLoggerMetadata) -> Result<ErrorLogSink, String> {
+    pub(super) fn new(
+        services: &Services,
+        metadata: &ErrorLogLoggerMetadata,
+    ) -> Result<ErrorLogSink, String> {
         if let Some(skywalking) = &metadata.skywalking {
             return ErrorLogSink::skywalking(services, metadata, skywalking);
         }
@@ -45,7 +48,11 @@ impl ErrorLogSink {
         ErrorLogSink::tcp(services, metadata, tcp)
     }
 
-    fn tcp(services: &Services, metadata: &ErrorLogLoggerMetadata, tcp: &Tcp) -> Result<ErrorLogSink, String> {
+    fn tcp(
+        services: &Services,
+        metadata: &ErrorLogLoggerMetadata,
+        tcp: &Tcp,
+    ) -> Result<ErrorLogSink, String> {
         let tls = OutboundTls { server_name: tcp.tls_server_name.clone(), ..OutboundTls::default() };
         let reaching = Reaching {
             host: &tcp.host,
@@ -83,7 +90,11 @@ impl ErrorLogSink {
         Ok(ErrorLogSink::Clickhouse { collector, table: clickhouse.logtable.clone() })
     }
 
-    fn kafka(services: &Services, metadata: &ErrorLogLoggerMetadata, kafka: &Kafka) -> Result<ErrorLogSink, String> {
+    fn kafka(
+        services: &Services,
+        metadata: &ErrorLogLoggerMetadata,
+        kafka: &Kafka,
+    ) -> Result<ErrorLogSink, String> {
         let cluster = ClusterSettings {
             brokers: kafka.brokers.clone(),
             tls: kafka.tls.as_ref().map(|tls| TlsFields { verify: tls.verify }),
@@ -117,7 +128,11 @@ impl ErrorLogSink {
     }
 }
 
-fn collector(services: &Services, metadata: &ErrorLogLoggerMetadata, uri: &str) -> Result<LogCollector, String> {
+fn collector(
+    services: &Services,
+    metadata: &ErrorLogLoggerMetadata,
+    uri: &str,
+) -> Result<LogCollector, String> {
     let mut collector = LogCollector::new(services, [uri], Calling::within_s(metadata.timeout, false))?;
     collector.set("endpoint_addr", "Content-Type", "application/json")?;
     Ok(collector)

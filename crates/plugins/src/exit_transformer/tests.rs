@@ -39,7 +39,8 @@ fn configurations() {
 
 #[test]
 fn functions_change_status_body_and_fields() {
-    let refusal = || BufferedReply::message(401, "Missing API key in request").with_header("WWW-Authenticate", "key");
+    let refusal =
+        || BufferedReply::message(401, "Missing API key in request").with_header("WWW-Authenticate", "key");
     let challenge = "WWW-Authenticate: key".to_owned();
     let json = "Content-Type: application/json".to_owned();
     let plain = "Content-Type: text/plain; charset=utf-8".to_owned();
@@ -79,8 +80,10 @@ fn functions_change_status_body_and_fields() {
             assert_eq!(lines, expected, "{code}");
         }
     }
-    let to_table =
-        changed(&[&function("return code, {a = body}, header")], BufferedReply::status(500).with_body(&b"x"[..]));
+    let to_table = changed(
+        &[&function("return code, {a = body}, header")],
+        BufferedReply::status(500).with_body(&b"x"[..]),
+    );
     assert_eq!(text(&to_table), (500, "{\"a\":\"x\"}\n".into(), vec![json]));
 }
 

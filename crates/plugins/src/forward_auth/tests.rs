@@ -139,7 +139,9 @@ fn refusal_is_the_servers_with_listed_fields() {
         ("Connection", "close"),
         ("Content-Length", "3"),
     ];
-    let PhaseDecision::Reply(reply) = plugin.refuse(answer(302, &fields, "<a>")) else { panic!("it is refused") };
+    let PhaseDecision::Reply(reply) = plugin.refuse(answer(302, &fields, "<a>")) else {
+        panic!("it is refused")
+    };
     let got: Vec<String> = reply.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     assert_eq!(got, ["Location: /login", "Set-Cookie: a=1", "Set-Cookie: b=2", "Content-Type: text/html"]);
     assert_eq!((reply.status, &*reply.body), (302, &b"<a>"[..]));

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use exchange::plugin::batch::{Delivery, BatchEntry, Sink};
+use exchange::plugin::batch::{BatchEntry, Delivery, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::services::Services;
 use message::Method;
 use tokio::sync::Mutex;
 
 use super::account::Account;
-use super::token::{Signer, GoogleAccessToken, claims};
+use super::token::{GoogleAccessToken, Signer, claims};
 use crate::shared::api_call::form;
 use crate::shared::logger::collector::{Calling, LogCollector, json_list};
 

@@ -1,5 +1,5 @@
-//! Access tokens of a service account (RFC 7523 section 2.1): a signed assertion is exchanged for a token, which is kept
-//! until shortly before its end.
+//! Access tokens of a service account (RFC 7523 section 2.1): a signed assertion is exchanged for a token,
+//! which is kept until shortly before its end.
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
@@ -32,8 +32,8 @@ impl Signer {
         read.map(Signer).map_err(|_| "it is no RSA key with 2048 to 8192 bits".to_owned())
     }
 
-    /// A token with these claims, signed by RS256; nothing if there are no random numbers. It takes about a millisecond and
-    /// runs on the service thread, once an hour.
+    /// A token with these claims, signed by RS256; nothing if there are no random numbers. It takes about a
+    /// millisecond and runs on the service thread, once an hour.
     pub(super) fn sign(&self, claims: &Value) -> Option<String> {
         let part = |value: &Value| BASE64URL_NOPAD.encode(value.to_string().as_bytes());
         let signed = format!("{}.{}", part(&json!({ "alg": "RS256", "typ": "JWT" })), part(claims));
@@ -68,7 +68,10 @@ impl GoogleAccessToken {
         let kind = body["token_type"].as_str().unwrap_or("Bearer");
         // Google hands out tokens for an hour.
         let lifetime_s = body["expires_in"].as_f64().unwrap_or(3_600.0).max(0.0) as u64;
-        Ok(GoogleAccessToken { authorization: format!("{kind} {token}"), expires_s: now_s.saturating_add(lifetime_s) })
+        Ok(GoogleAccessToken {
+            authorization: format!("{kind} {token}"),
+            expires_s: now_s.saturating_add(lifetime_s),
+        })
     }
 
     /// Whether it can be used at `now_s`.
@@ -84,11 +87,13 @@ mod tests {
     #[test]
     fn tokens_are_read_and_get_old() {
         let token =
-            GoogleAccessToken::read(br#"{"access_token":"a","token_type":"Bearer","expires_in":3600}"#, 100).unwrap();
+            GoogleAccessToken::read(br#"{"access_token":"a","token_type":"Bearer","expires_in":3600}"#, 100)
+                .unwrap();
         assert_eq!(token.authorization, "Bearer a");
         assert!(token.is_fresh(100) && token.is_fresh(3_640) && !token.is_fresh(3_641));
         let other =
-            GoogleAccessToken::read(br#"{"access_token":"a","token_type":"Custom","expires_in":0}"#, 100).unwrap();
+            GoogleAccessToken::read(br#"{"access_token":"a","token_type":"Custom","expires_in":0}"#, 100)
+                .unwrap();
         assert_eq!((&*other.authorization, other.is_fresh(100)), ("Custom a", false));
         assert_eq!(GoogleAccessToken::read(br#"{"access_token":"a"}"#, 0).unwrap().authorization, "Bearer a");
         for body in ["", "{}", "[]", r#"{"access_token":1}"#] {

@@ -8,10 +8,12 @@ use serde_json::{Map, Value};
 use super::COST_MAX;
 use super::decorations::{Decoration, Decorations, Positions, weight_at};
 use super::schema_index::{FieldType, SchemaIndex};
-use crate::shared::graphql::{GraphqlDocument, GraphqlField, Literal, GraphqlOperation, OperationKind, GraphqlSelection};
+use crate::shared::graphql::{
+    GraphqlDocument, GraphqlField, GraphqlOperation, GraphqlSelection, Literal, OperationKind,
+};
 
-/// Selections that a walk expands. A real query has hundreds; fragments that spread each other twice would make it
-/// exponential. So many take a few milliseconds of a worker.
+/// Selections that a walk expands. A real query has hundreds; fragments that spread each other twice would
+/// make it exponential. So many take a few milliseconds of a worker.
 const SELECTIONS_MAX: usize = 10_000;
 /// Levels of a walk, fragments included, because it recurses. Queries have a dozen.
 const LEVELS_MAX: usize = 500;
@@ -56,7 +58,8 @@ pub(super) fn query_cost(
             OperationKind::Query | OperationKind::Subscription => &*schema.query_type,
         });
         let positions = inputs.decorations.begin(root);
-        let mut walk = CostWalk { strategy, document, operation, inputs, open: HashSet::new(), left, levels: 0 };
+        let mut walk =
+            CostWalk { strategy, document, operation, inputs, open: HashSet::new(), left, levels: 0 };
         let node = CostNode { field: None, weight: weight_at(&positions), field_type: None };
         cost = cost.max(walk.cost(&node, &operation.selections, root, &positions, 1.0)?);
         left = walk.left;
@@ -64,8 +67,8 @@ pub(super) fn query_cost(
     Ok(cost)
 }
 
-/// A part of a cost, at most [`COST_MAX`]. Without the bound, nested arguments overflow to infinity, and an argument of 0
-/// around them makes that NaN, which would count as the smallest cost.
+/// A part of a cost, at most [`COST_MAX`]. Without the bound, nested arguments overflow to infinity, and an
+/// argument of 0 around them makes that NaN, which would count as the smallest cost.
 pub(super) fn bounded(cost: f64) -> f64 {
     if cost.is_finite() { cost.min(COST_MAX) } else { COST_MAX }
 }
@@ -196,7 +199,8 @@ impl<'a> CostWalk<'a> {
         }
     }
 
-    /// The cost of the node itself, the factor for what is below it, and whether an argument of the query is in the factor.
+    /// The cost of the node itself, the factor for what is below it, and whether an argument of the query is
+    /// in the factor.
     fn weigh(&self, node: &CostNode<'_>) -> (f64, f64, bool) {
         let Some(weight) = &node.weight else { return (1.0, 1.0, false) };
         let mut add = bounded(weight.add_value.unwrap_or(1.0));
@@ -214,7 +218,8 @@ impl<'a> CostWalk<'a> {
         (add, multiply, is_quantified)
     }
 
-    /// The number in an argument; none if it is absent or no count. A negative one would make the rest cheaper.
+    /// The number in an argument; none if it is absent or no count. A negative one would make the rest
+    /// cheaper.
     fn argument(&self, node: &CostNode<'_>, name: &str) -> Option<f64> {
         let field = node.field?;
         let literal = field.arguments.iter().find(|(of, _)| &**of == name).map(|(_, literal)| literal);
@@ -229,7 +234,8 @@ impl<'a> CostWalk<'a> {
         value.filter(|number| number.is_finite() && *number >= 0.0)
     }
 
-    /// The number in a variable: the value that came with the request, else its default. None if there is neither.
+    /// The number in a variable: the value that came with the request, else its default. None if there is
+    /// neither.
     fn variable(&self, name: &str) -> Option<Option<f64>> {
         if let Some(value) = self.inputs.variables.and_then(|variables| variables.get(name)) {
             return Some(match value {

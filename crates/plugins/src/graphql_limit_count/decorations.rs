@@ -1,5 +1,5 @@
-//! The weights of positions in a GraphQL schema, compiled: a position is a type, or a type and the chain of fields that leads
-//! on from it.
+//! The weights of positions in a GraphQL schema, compiled: a position is a type, or a type and the chain of
+//! fields that leads on from it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,8 +10,8 @@ attributes! {
     /// The weight of one position.
     #[derive(Clone, Default)]
     pub(super) struct Decoration {
-        /// The position: a type, which weighs every field that returns it; a type and a field; or a longer chain of fields,
-        /// such as Query.products.nodes.
+        /// The position: a type, which weighs every field that returns it; a type and a field; or a longer
+        /// chain of fields, such as Query.products.nodes.
         field_path: String, { "minLength": 1 };
         /// The cost of the field itself.
         add_value: Option<f64>, { "minimum": 0 };
@@ -105,7 +105,8 @@ pub(super) fn weight_at<'d>(positions: &Positions<'d>) -> Option<Cow<'d, Decorat
         positions.iter().copied().filter(|step| step.weight.is_some()).collect();
     weighing.sort_by_key(|step| step.depth);
     let mut weights = weighing.iter().filter_map(|step| step.weight.as_ref());
-    // Borrowed where one position fits, as for most fields, because a walk takes the weight of each selection.
+    // Borrowed where one position fits, as for most fields, because a walk takes the weight of each
+    // selection.
     let mut merged = Cow::Borrowed(weights.next()?);
     for weight in weights {
         let merged = merged.to_mut();

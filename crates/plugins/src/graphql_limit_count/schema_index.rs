@@ -1,5 +1,5 @@
-//! The schema of an upstream, as far as costs need it: the types of fields and the defaults of arguments. It is fetched by
-//! an introspection query, once for all workers, and kept until it is an hour old.
+//! The schema of an upstream, as far as costs need it: the types of fields and the defaults of arguments. It
+//! is fetched by an introspection query, once for all workers, and kept until it is an hour old.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use exchange::local::WorkerLocal;
 use exchange::plugin::outbound::{
-    CopiedLine, OutboundDestination, DestinationOpener, OutboundLimits, OutboundRequest, OutboundTls,
+    CopiedLine, DestinationOpener, OutboundDestination, OutboundLimits, OutboundRequest, OutboundTls,
 };
 use jsonx::Bounds;
 use message::{Headers, Method};
@@ -145,8 +145,8 @@ impl SchemaServer {
 /// The schema of one service, and how it is fetched. Outlives configuration changes.
 pub(super) struct SchemaSource {
     opener: DestinationOpener,
-    /// The endpoint that has given the schema. The schema is renewed from there only, because clients choose the paths of
-    /// their requests, and must not choose by which schema others are counted.
+    /// The endpoint that has given the schema. The schema is renewed from there only, because clients choose
+    /// the paths of their requests, and must not choose by which schema others are counted.
     found: Mutex<Option<(SchemaServer, Arc<Fetched<SchemaIndex>>)>>,
     /// The endpoints without a schema yet, so that the failure of one is not that of another.
     tried: Mutex<Vec<(SchemaServer, Arc<Fetched<SchemaIndex>>)>>,
@@ -250,7 +250,8 @@ impl SchemaSource {
         {
             return Ok(destination);
         }
-        // As in APISIX the certificate is not verified, because requests to the upstream do not verify it by default either.
+        // As in APISIX the certificate is not verified, because requests to the upstream do not verify it by
+        // default either.
         let tls = OutboundTls::verifying(false);
         let opening = self.opener.open(url, KeepAlive::default(), &tls, CONNECT_MS);
         let destination = Arc::new(opening.await?);

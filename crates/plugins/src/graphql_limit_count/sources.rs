@@ -1,4 +1,5 @@
-//! Where the schemas of an instance come from: for each service, or route without one, the server that is asked.
+//! Where the schemas of an instance come from: for each service, or route without one, the server that is
+//! asked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use exchange::plugin::outbound::{DestinationOpener, check_uri};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
-use super::schema_index::{SchemaServer, SchemaIndex, SchemaSource};
+use super::schema_index::{SchemaIndex, SchemaServer, SchemaSource};
 
 /// Schemas of one instance. Instances of global rules and plugin configs serve many services.
 const SOURCES_MAX: usize = 1_024;
@@ -67,9 +68,12 @@ impl Sources {
         };
         let source = self.source(name)?;
         let endpoint = match &self.endpoint {
-            Some(url) => {
-                SchemaServer { origin: url.clone(), path: String::new(), host: None, is_host_of_client: false }
-            }
+            Some(url) => SchemaServer {
+                origin: url.clone(),
+                path: String::new(),
+                host: None,
+                is_host_of_client: false,
+            },
             None => of_upstream(exchange)?,
         };
         source.get(exchange.local(), &endpoint, &self.headers).await

@@ -1,4 +1,5 @@
-//! The response of a call on its way to the client: its head, its trailers, and its body whole or message by message.
+//! The response of a call on its way to the client: its head, its trailers, and its body whole or message by
+//! message.
 
 use exchange::Exchange;
 use exchange::grpc::is_call;
@@ -80,8 +81,8 @@ impl GrpcTranscode {
             Some(status) => {
                 call.stage = TranscodeStage::Failed;
                 call.details = trailers.get(status::DETAILS).map(<[u8]>::to_vec);
-                // The head was not sent yet, so that it can say that the call has failed, as it does for a call that
-                // fails before it has any message.
+                // The head was not sent yet, so that it can say that the call has failed, as it does for a
+                // call that fails before it has any message.
                 exchange.response.status = status::http_status(status);
                 for name in ["grpc-status", "grpc-message", status::DETAILS] {
                     if let Some(value) = trailers.get(name) {
@@ -95,7 +96,11 @@ impl GrpcTranscode {
     }
 
     /// Converts the body of a response with one message.
-    pub(super) fn convert_whole<'a>(&'a self, exchange: &'a mut Exchange, body: &'a mut Vec<u8>) -> ResponseStep<'a> {
+    pub(super) fn convert_whole<'a>(
+        &'a self,
+        exchange: &'a mut Exchange,
+        body: &'a mut Vec<u8>,
+    ) -> ResponseStep<'a> {
         let call = exchange.state::<TranscodeCall>();
         match call.stage {
             TranscodeStage::Nothing | TranscodeStage::Asked => return ResponseStep::Done,

@@ -1,5 +1,5 @@
-//! Protocol Buffers definitions as the Admin API takes them: the text of one `.proto` file, or a descriptor set in base64.
-//! They are compiled in this process, within limits. It knows no request.
+//! Protocol Buffers definitions as the Admin API takes them: the text of one `.proto` file, or a descriptor
+//! set in base64. They are compiled in this process, within limits. It knows no request.
 
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,8 +11,8 @@ use protox::file::{File, FileResolver, GoogleFileResolver};
 
 /// The longest definition, in bytes of its text or its base64, as in the schema of the object.
 const DEFINITION_MAX_BYTES: usize = 1024 * 1024;
-/// The most brackets inside each other in a text. The parser calls itself for each, and the compiler of C++ stops at 32
-/// messages.
+/// The most brackets inside each other in a text. The parser calls itself for each, and the compiler of C++
+/// stops at 32 messages.
 const NESTING_MAX: usize = 64;
 /// The most messages of one definition: each costs memory in every generation that uses it.
 const MESSAGES_MAX: usize = 10_000;
@@ -41,7 +41,8 @@ pub(super) fn compile(content: &str) -> Result<DescriptorPool, String> {
     Ok(pool)
 }
 
-/// The bytes behind `content` if it has the form of base64, which no definition as text has: those have semicolons.
+/// The bytes behind `content` if it has the form of base64, which no definition as text has: those have
+/// semicolons.
 fn descriptor_set(content: &str) -> Option<Vec<u8>> {
     let text: Vec<u8> = content.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     BASE64.decode(&text).or_else(|_| BASE64_NOPAD.decode(&text)).ok().filter(|bytes| !bytes.is_empty())

@@ -1,5 +1,5 @@
-//! Numbers as the contract reads and writes them: those of Lua, which have 53 bits, and integers as text. It knows
-//! no message.
+//! Numbers as the contract reads and writes them: those of Lua, which have 53 bits, and integers as text. It
+//! knows no message.
 
 use std::io::Write as _;
 
@@ -59,7 +59,8 @@ fn without_zeros(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
-/// Reads an integer that is written as text: `12`, `#12`, `0xF`, `#-0xF`, `-#0xF`; also a number without a fraction.
+/// Reads an integer that is written as text: `12`, `#12`, `0xF`, `#-0xF`, `-#0xF`; also a number without a
+/// fraction.
 pub(super) fn read_integer(text: &str) -> Option<i128> {
     let (mut rest, mut is_negative, mut is_marked) = (text, false, false);
     loop {

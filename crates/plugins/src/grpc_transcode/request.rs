@@ -1,5 +1,5 @@
-//! The message of a call from the JSON or the arguments of a request, by the names of the definition. Fields that the
-//! definition does not have are left out. It knows no request.
+//! The message of a call from the JSON or the arguments of a request, by the names of the definition. Fields
+//! that the definition does not have are left out. It knows no request.
 
 use std::collections::HashMap;
 
@@ -95,7 +95,8 @@ fn field_value(field: &FieldDescriptor, value: &Json) -> Result<Value, String> {
 fn one(field: &FieldDescriptor, value: &Json) -> Result<Value, String> {
     let fitting = match field.kind() {
         Kind::Message(descriptor) => match value {
-            // By the depth of the JSON, which is limited, and not by that of the definition, which may have cycles.
+            // By the depth of the JSON, which is limited, and not by that of the definition, which may have
+            // cycles.
             Json::Object(fields) => return message(&descriptor, fields).map(Value::Message),
             _ => None,
         },

@@ -1,5 +1,5 @@
-//! JSON of messages in the shape that the contract's `pb_option` asks for: names of the definition, bytes as text, and for a
-//! `oneof` also its name with the name of the field that is set. It knows no response.
+//! JSON of messages in the shape that the contract's `pb_option` asks for: names of the definition, bytes as
+//! text, and for a `oneof` also its name with the name of the field that is set. It knows no response.
 
 use prost_reflect::{
     Cardinality, DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, ReflectMessage, Syntax,
@@ -8,8 +8,8 @@ use prost_reflect::{
 
 use super::number::{Wide, write_float, write_integer};
 
-/// The longest JSON of one message, in bytes. A message of a few megabytes can be gigabytes of JSON, because the names and
-/// the defaults of its fields are written each time.
+/// The longest JSON of one message, in bytes. A message of a few megabytes can be gigabytes of JSON, because
+/// the names and the defaults of its fields are written each time.
 const JSON_MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// Which fields that are not set are written.
@@ -204,8 +204,8 @@ pub(super) fn write_text(out: &mut Vec<u8>, text: &str) {
     debug_assert!(written.is_ok(), "a text has a form in JSON, and a vector takes it");
 }
 
-/// Bytes that are UTF-8 are their text, as in the contract. Of others each byte is the character with its number, because JSON
-/// has no other bytes.
+/// Bytes that are UTF-8 are their text, as in the contract. Of others each byte is the character with its
+/// number, because JSON has no other bytes.
 pub(super) fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     match str::from_utf8(bytes) {
         Ok(text) => write_text(out, text),

@@ -9,7 +9,8 @@ use super::response::{self, JsonOptions, write_bytes, write_text};
 /// The field with the details: a `google.rpc.Status` in base64.
 pub(super) const DETAILS: &str = "grpc-status-details-bin";
 
-/// The status of HTTP for a failed call: Google's table for errors of APIs, and 599 for a status that it does not have.
+/// The status of HTTP for a failed call: Google's table for errors of APIs, and 599 for a status that it does
+/// not have.
 pub(super) fn http_status(grpc_status: &[u8]) -> u16 {
     match grpc_status {
         b"1" => 499,
@@ -65,8 +66,8 @@ pub(super) fn body(encoded: &[u8], shown: &DetailType, form: JsonOptions) -> Res
     // Most servers send it without padding.
     let bytes = BASE64.decode(encoded).or_else(|_| BASE64_NOPAD.decode(encoded));
     let bytes = bytes.map_err(|_| "grpc-status-details-bin is not base64 format")?;
-    let status =
-        RpcStatus::decode(&*bytes).map_err(|_| "failed to call pb.decode to decode grpc-status-details-bin")?;
+    let status = RpcStatus::decode(&*bytes)
+        .map_err(|_| "failed to call pb.decode to decode grpc-status-details-bin")?;
     let mut out = Vec::with_capacity(64 + 2 * bytes.len());
     out.extend_from_slice(format!("{{\"error\":{{\"code\":{},\"message\":", status.code).as_bytes());
     write_text(&mut out, &status.message);

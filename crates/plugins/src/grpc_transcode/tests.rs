@@ -1,4 +1,5 @@
-//! Configurations of `grpc-transcode`, the messages that it makes of requests, and the JSON and statuses that it makes of replies.
+//! Configurations of `grpc-transcode`, the messages that it makes of requests, and the JSON and statuses that
+//! it makes of replies.
 
 use data_encoding::{BASE64, BASE64_NOPAD};
 use exchange::testing::{Scene, check_configuration, decide, finish, lines, put_proto, respond};
@@ -129,8 +130,12 @@ fn request_becomes_a_call() {
     assert!(!sent.iter().any(|line| line.starts_with("grpc-accept-encoding")), "{sent:?}");
     assert!(exchange.grpc.is_some_and(|call| call.is_translated && call.deadline_ns > 0));
     let mut out = Vec::new();
-    response::write(&mut out, &message, JsonOptions { defaults: response::Defaults::Nothing, ..JsonOptions::default() })
-        .unwrap();
+    response::write(
+        &mut out,
+        &message,
+        JsonOptions { defaults: response::Defaults::Nothing, ..JsonOptions::default() },
+    )
+    .unwrap();
     assert_eq!(String::from_utf8(out).unwrap(), r#"{"text":"a b c","wide":16,"flag":true,"list":[1]}"#);
     // A form is read for POST alone, as in the contract; other methods have the query.
     let form = "POST /x?text=unread HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded";

@@ -1,4 +1,5 @@
-//! The base64 of `application/grpc-web-text`: a request may consist of several texts, each with padding of its own.
+//! The base64 of `application/grpc-web-text`: a request may consist of several texts, each with padding of
+//! its own.
 
 use data_encoding::BASE64;
 

@@ -1,5 +1,5 @@
-//! The value of `Digest` for a body (RFC 3230 with SHA-256), computed in chunks so that a long body does not hold up the
-//! other requests of a worker.
+//! The value of `Digest` for a body (RFC 3230 with SHA-256), computed in chunks so that a long body does not
+//! hold up the other requests of a worker.
 
 use std::future::poll_fn;
 use std::task::Poll;

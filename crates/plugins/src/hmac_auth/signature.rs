@@ -18,7 +18,8 @@ words! {
 
 impl HmacAlgorithm {
     /// Every algorithm, in the order of the contract.
-    pub(super) const ALL: [HmacAlgorithm; 3] = [HmacAlgorithm::Sha1, HmacAlgorithm::Sha256, HmacAlgorithm::Sha512];
+    pub(super) const ALL: [HmacAlgorithm; 3] =
+        [HmacAlgorithm::Sha1, HmacAlgorithm::Sha256, HmacAlgorithm::Sha512];
 
     fn hash(self) -> hmac::Algorithm {
         match self {
@@ -39,7 +40,8 @@ pub(super) struct Parameters<'f> {
 }
 
 impl<'f> Parameters<'f> {
-    /// Reads `name="value"` pairs between commas. A name that comes twice leaves none, because two readers could differ.
+    /// Reads `name="value"` pairs between commas. A name that comes twice leaves none, because two readers
+    /// could differ.
     pub(super) fn read(text: &'f [u8]) -> Parameters<'f> {
         let mut parameters = Parameters::default();
         let Ok(text) = std::str::from_utf8(text) else { return parameters };

@@ -1,6 +1,6 @@
 //! The log server: joins entries into batches and posts them. It knows neither requests nor formats.
 
-use exchange::plugin::batch::{Delivery, BatchEntry, Sink};
+use exchange::plugin::batch::{BatchEntry, Delivery, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::services::Services;
 
@@ -20,7 +20,11 @@ impl HttpLogServer {
     ///
     /// # Errors
     /// Why it cannot be reached, or why `auth_header` is not valid in `Authorization`.
-    pub(super) fn new(services: &Services, config: &HttpLoggerConfig, is_single: bool) -> Result<HttpLogServer, String> {
+    pub(super) fn new(
+        services: &Services,
+        config: &HttpLoggerConfig,
+        is_single: bool,
+    ) -> Result<HttpLogServer, String> {
         let calling = Calling::within_s(config.timeout, config.ssl_verify);
         let mut collector = LogCollector::new(services, [&*config.uri], calling)?;
         let content_type = match config.concat_method {

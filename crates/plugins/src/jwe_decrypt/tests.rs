@@ -1,4 +1,5 @@
-//! Configurations of `jwe-decrypt`, tokens that another library and APISIX's documentation made, and refusals.
+//! Configurations of `jwe-decrypt`, tokens that another library and APISIX's documentation made, and
+//! refusals.
 
 use exchange::testing::{Scene, check_configuration, consumer, decide};
 use model::catalog::SchemaType;

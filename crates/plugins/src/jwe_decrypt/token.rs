@@ -1,5 +1,5 @@
-//! An encrypted token in compact form (RFC 7516 section 3.1), of the one kind that is supported: a shared key used directly,
-//! with AES-256 in GCM.
+//! An encrypted token in compact form (RFC 7516 section 3.1), of the one kind that is supported: a shared key
+//! used directly, with AES-256 in GCM.
 
 use aws_lc_rs::aead::{Aad, LessSafeKey, NONCE_LEN, Nonce};
 use data_encoding::BASE64URL_NOPAD;

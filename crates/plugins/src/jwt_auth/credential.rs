@@ -93,7 +93,9 @@ fn read_key(config: &Value) -> Result<VerifyingKey, String> {
     let text = |name: &str| config.get(name).and_then(Value::as_str);
     let algorithm = match config.get("algorithm") {
         None => JwtAlgorithm::Hs256,
-        Some(written) => JwtAlgorithm::read(written.clone()).map_err(|reason| format!("algorithm: {reason}"))?,
+        Some(written) => {
+            JwtAlgorithm::read(written.clone()).map_err(|reason| format!("algorithm: {reason}"))?
+        }
     };
     if !algorithm.is_symmetric() {
         let public_key = text("public_key").ok_or("missing valid public key")?;

@@ -1,4 +1,5 @@
-//! Configurations that `key-auth` check_configuration, the consumers it finds, and the fields that the upstream receives.
+//! Configurations that `key-auth` check_configuration, the consumers it finds, and the fields that the
+//! upstream receives.
 
 use exchange::testing::{Scene, check_configuration, consumer, decide};
 use model::catalog::SchemaType;

@@ -10,7 +10,8 @@ pub(super) struct Credentials {
 }
 
 impl Credentials {
-    /// Reads `Authorization` by the scheme Basic (RFC 7617); none if it has another form, or name or password are empty.
+    /// Reads `Authorization` by the scheme Basic (RFC 7617); none if it has another form, or name or password
+    /// are empty.
     pub(super) fn read(field: &[u8]) -> Option<Credentials> {
         let (scheme, encoded) = field.split_at_checked("basic ".len())?;
         if !scheme.eq_ignore_ascii_case(b"basic ") && !scheme.eq_ignore_ascii_case(b"basic\t") {
@@ -24,8 +25,8 @@ impl Credentials {
         Credentials { user, password }.complete()
     }
 
-    /// The same without white space, as APISIX reads them: clients send a line end by mistake, such as with `echo`. None if
-    /// there is no white space, or nothing else.
+    /// The same without white space, as APISIX reads them: clients send a line end by mistake, such as with
+    /// `echo`. None if there is no white space, or nothing else.
     pub(super) fn compact(&self) -> Option<Credentials> {
         // The set of `%s` in Lua's patterns.
         let is_space = |byte: u8| byte.is_ascii_whitespace() || byte == 0x0b;
@@ -41,8 +42,8 @@ impl Credentials {
     }
 }
 
-/// The name of `user` below `base`. The user's name is escaped, so that it is one value whatever it holds (RFC 4514 section
-/// 2.4).
+/// The name of `user` below `base`. The user's name is escaped, so that it is one value whatever it holds
+/// (RFC 4514 section 2.4).
 pub(super) fn distinguished_name(attribute: &str, user: &str, base: &str) -> String {
     let mut name = format!("{attribute}=");
     let last = user.len() - user.chars().next_back().map_or(0, char::len_utf8);

@@ -1,5 +1,5 @@
-//! The LDAP server: one bind after another on connections that a thread keeps. A bind replaces the identity of its
-//! connection, so that any user may use a connection after any other (RFC 4511 section 4.2.1).
+//! The LDAP server: one bind after another on connections that a thread keeps. A bind replaces the identity
+//! of its connection, so that any user may use a connection after any other (RFC 4511 section 4.2.1).
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,16 +12,17 @@ use super::message::{MESSAGE_BYTES_MAX, MESSAGE_ID_MAX, bind_request, bind_resul
 
 /// The time of a bind with everything it needs, in milliseconds: that of APISIX.
 const BIND_MS: u64 = 10_000;
-/// Binds under way at one server, over all threads. A server that has so many to decide is not helped by more, and each
-/// holds a request of a client.
+/// Binds under way at one server, over all threads. A server that has so many to decide is not helped by
+/// more, and each holds a request of a client.
 const BINDS_MAX: usize = 4_096;
 /// Connections that a thread keeps, to all servers.
 const IDLE_MAX: usize = 32;
 /// Milliseconds that a connection is kept without use: as in APISIX.
 const IDLE_MS: u64 = 60_000;
 
-/// The result codes by which a server refuses credentials: no such attribute, no such object, invalid name, inappropriate
-/// authentication, invalid credentials, no rights (RFC 4511 appendix A). Others are faults of the server.
+/// The result codes by which a server refuses credentials: no such attribute, no such object, invalid name,
+/// inappropriate authentication, invalid credentials, no rights (RFC 4511 appendix A). Others are faults of
+/// the server.
 const REFUSALS: [u32; 6] = [16, 32, 34, 48, 49, 50];
 
 /// The place of a server, as users write it.
@@ -55,8 +56,8 @@ struct IdleLdapConnection {
 }
 
 thread_local! {
-    /// The thread's idle connections, the oldest first. Those of a server that is no longer configured are closed by the
-    /// next use of any, and are few.
+    /// The thread's idle connections, the oldest first. Those of a server that is no longer configured are
+    /// closed by the next use of any, and are few.
     static IDLE: RefCell<Vec<IdleLdapConnection>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -91,7 +92,11 @@ impl LdapServerAddress {
 impl Directory {
     /// # Errors
     /// Why the server cannot be reached, a sentence.
-    pub(super) fn new(services: &Services, server: &LdapServerAddress, verifies: bool) -> Result<Directory, String> {
+    pub(super) fn new(
+        services: &Services,
+        server: &LdapServerAddress,
+        verifies: bool,
+    ) -> Result<Directory, String> {
         let tls = server.uses_tls.then(|| OutboundTls::verifying(verifies));
         Ok(Directory {
             destination: services
@@ -106,7 +111,12 @@ impl Directory {
     ///
     /// # Errors
     /// The server's fault, a sentence for the log.
-    pub(super) async fn bind(&self, worker: &WorkerLocal, name: &str, password: &[u8]) -> Result<bool, String> {
+    pub(super) async fn bind(
+        &self,
+        worker: &WorkerLocal,
+        name: &str,
+        password: &[u8],
+    ) -> Result<bool, String> {
         let _under_way = UnderWay::begin(&self.under_way)?;
         let deadline_ms = worker.now_ms() + BIND_MS;
         let bind = Bind { name, password, deadline_ms };
@@ -146,7 +156,11 @@ impl Directory {
                 Some((code, length)) => {
                     // Bytes after the response would be read as the next one.
                     if length == received.len() && connection.message_id < MESSAGE_ID_MAX {
-                        keep(IdleLdapConnection { number: self.number, since_ms: worker.now_ms(), connection });
+                        keep(IdleLdapConnection {
+                            number: self.number,
+                            since_ms: worker.now_ms(),
+                            connection,
+                        });
                     }
                     return Ok(code);
                 }
@@ -234,7 +248,8 @@ mod tests {
     #[test]
     fn servers_are_read_or_refused() {
         let check = |written: &str, use_tls: bool, expected: Option<(&str, bool)>| {
-            let expected = expected.map(|(place, uses_tls)| LdapServerAddress { place: place.to_owned(), uses_tls });
+            let expected =
+                expected.map(|(place, uses_tls)| LdapServerAddress { place: place.to_owned(), uses_tls });
             assert_eq!(LdapServerAddress::read(written, use_tls).ok(), expected, "{written}");
         };
         check("127.0.0.1:1389", false, Some(("127.0.0.1:1389", false)));
@@ -276,7 +291,8 @@ mod tests {
             }
         });
         let services = exchange::testing::services();
-        let directory = Directory::new(&services, &LdapServerAddress::read(&place, false).unwrap(), false).unwrap();
+        let directory =
+            Directory::new(&services, &LdapServerAddress::read(&place, false).unwrap(), false).unwrap();
         let mut scene = exchange::testing::Scene::new();
         let worker = scene.exchange(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").local().clone();
         let verdicts = net::env::block_on(async {

@@ -1,5 +1,5 @@
-//! The messages of LDAP that a simple bind needs (RFC 4511 sections 4.2 and 4.3), in the basic encoding rules: each element
-//! is a tag, a length and a content. It reads and writes no stream.
+//! The messages of LDAP that a simple bind needs (RFC 4511 sections 4.2 and 4.3), in the basic encoding
+//! rules: each element is a tag, a length and a content. It reads and writes no stream.
 
 /// The longest message that is read. The response to a bind is a code and perhaps a sentence.
 pub(super) const MESSAGE_BYTES_MAX: usize = 64 * 1024;
@@ -81,7 +81,8 @@ type Split<'b> = (u8, &'b [u8], &'b [u8]);
 fn split(bytes: &[u8]) -> Result<Option<Split<'_>>, &'static str> {
     let (Some(&tag), Some(&first)) = (bytes.first(), bytes.get(1)) else { return Ok(None) };
     let (length, start) = match first {
-        // LDAP allows only the definite form (RFC 4511 section 5.1), and four bytes say any length that is accepted.
+        // LDAP allows only the definite form (RFC 4511 section 5.1), and four bytes say any length that is
+        // accepted.
         0x80 | 0x85.. => return Err("a length of the answer has a form that LDAP does not allow"),
         0x81..=0x84 => {
             let start = 2 + usize::from(first & 0x7f);
@@ -194,7 +195,8 @@ mod tests {
         assert!(bind_result(1, &response(0, 0, "")).is_err());
     }
 
-    /// Flips, cuts and inserts bytes of responses at random: none is read as a success that was none, and none panics.
+    /// Flips, cuts and inserts bytes of responses at random: none is read as a success that was none, and
+    /// none panics.
     #[test]
     fn mangled_refusal_never_becomes_a_success() {
         let refused = response(1, 49, "invalid credentials");

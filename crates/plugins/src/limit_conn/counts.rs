@@ -1,7 +1,8 @@
-//! How many requests of each key are in progress, over all workers. A request takes a place and gives it back by dropping it.
+//! How many requests of each key are in progress, over all workers. A request takes a place and gives it back
+//! by dropping it.
 //!
-//! A key is kept while a request of it is in progress, so that the table is never larger than the number of requests that
-//! the process serves at the same time.
+//! A key is kept while a request of it is in progress, so that the table is never larger than the number of
+//! requests that the process serves at the same time.
 
 use std::sync::Arc;
 

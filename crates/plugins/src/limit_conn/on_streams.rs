@@ -1,5 +1,5 @@
-//! `limit-conn` on stream routes: a session takes its places before it has a node, and they are given back when it ends,
-//! however it ends. Keys, numbers and waits are those of requests.
+//! `limit-conn` on stream routes: a session takes its places before it has a node, and they are given back
+//! when it ends, however it ends. Keys, numbers and waits are those of requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +32,8 @@ pub(super) fn check(config: &Value) -> Result<(), String> {
     parsed(config).map(drop)
 }
 
-/// The configuration of a stream route: the schema that APISIX has for them knows no `policy`, and counts in this process.
+/// The configuration of a stream route: the schema that APISIX has for them knows no `policy`, and counts in
+/// this process.
 fn parsed(config: &Value) -> Result<LimitConnConfig, String> {
     let (parsed, _) = read_counted(config, |own: &LimitConnConfig| own.policy)?;
     if parsed.policy != CountPolicy::Local {
@@ -60,7 +61,8 @@ pub(super) fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamP
 }
 
 impl SessionLimit {
-    /// Takes a place under each rule that applies; gives the wait in milliseconds, or the reason of a refusal.
+    /// Takes a place under each rule that applies; gives the wait in milliseconds, or the reason of a
+    /// refusal.
     fn enter(&self, session: &mut StreamSession) -> Result<u64, &'static str> {
         let (mut delay_ms, mut applies) = (0_u64, false);
         for (index, rule) in self.rules.iter().enumerate() {

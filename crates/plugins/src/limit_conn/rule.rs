@@ -24,7 +24,11 @@ pub(super) fn rules_of(config: &LimitConnConfig) -> Result<Box<[LimitConnRule]>,
             return Err("conn, burst and key are needed".to_owned());
         };
         let key = config.key_type.compile_key(key)?;
-        return Ok(Box::new([LimitConnRule { conn: conn.compile("conn")?, burst: burst.compile("burst")?, key }]));
+        return Ok(Box::new([LimitConnRule {
+            conn: conn.compile("conn")?,
+            burst: burst.compile("burst")?,
+            key,
+        }]));
     };
     let compile = |rule: &LimitConnRuleConfig| {
         Ok(LimitConnRule {

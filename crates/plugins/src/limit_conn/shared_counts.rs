@@ -1,5 +1,5 @@
-//! Counts of requests in progress that are kept in Redis: for each key a sorted set of the requests with the second at which
-//! each is forgotten, as APISIX keeps them.
+//! Counts of requests in progress that are kept in Redis: for each key a sorted set of the requests with the
+//! second at which each is forgotten, as APISIX keeps them.
 
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
@@ -17,8 +17,8 @@ use crate::shared::redis::error::RedisError;
 use crate::shared::redis::script::RedisScript;
 use crate::shared::redis::settings::RedisSettings;
 
-/// Takes the limit, the life of an entry in seconds, the second now and the name of the request; gives 1 and the number of
-/// requests in progress if the request may be one of them.
+/// Takes the limit, the life of an entry in seconds, the second now and the name of the request; gives 1 and
+/// the number of requests in progress if the request may be one of them.
 static ENTER: LazyLock<RedisScript> = LazyLock::new(|| {
     RedisScript::new(
         "redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[3]) \
@@ -30,7 +30,8 @@ static ENTER: LazyLock<RedisScript> = LazyLock::new(|| {
     )
 });
 
-/// The waits before a place is given back again that Redis has not heard of: a slot that is lost counts for its whole life.
+/// The waits before a place is given back again that Redis has not heard of: a slot that is lost counts for
+/// its whole life.
 const RETRIES_MS: [u64; 3] = [200, 1_000, 5_000];
 
 /// See the module.
@@ -129,8 +130,8 @@ impl SharedCounts {
         }
     }
 
-    /// Gives a place back in the background; the end of the process waits for it. A place that Redis does not hear of is
-    /// forgotten after its life.
+    /// Gives a place back in the background; the end of the process waits for it. A place that Redis does not
+    /// hear of is forgotten after its life.
     fn leave(self: &Arc<Self>, worker: &Rc<WorkerLocal>, place: PlaceName) {
         let (counts, worker, piece) = (self.clone(), worker.clone(), self.unfinished.begin());
         env::spawn(async move {

@@ -1,5 +1,5 @@
-//! A limit of which a request takes more than one: what another plugin counts a request for. It has the fields, counters
-//! and response fields of `limit-count`, under the name of that plugin.
+//! A limit of which a request takes more than one: what another plugin counts a request for. It has the
+//! fields, counters and response fields of `limit-count`, under the name of that plugin.
 
 use exchange::Exchange;
 use exchange::plugin::state::StateRegistry;

@@ -1,8 +1,9 @@
-//! Windows that are counted in this process and synchronised with Redis in the background, so that no request waits for it.
+//! Windows that are counted in this process and synchronised with Redis in the background, so that no request
+//! waits for it.
 //!
-//! A key that is not known yet, or has begun a new window, is synchronised at once; after that every interval, as long as
-//! requests of it come. Between two synchronisations each gateway may let through what was left at the last one. While
-//! Redis fails, this process counts alone.
+//! A key that is not known yet, or has begun a new window, is synchronised at once; after that every
+//! interval, as long as requests of it come. Between two synchronisations each gateway may let through what
+//! was left at the last one. While Redis fails, this process counts alone.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -16,20 +17,21 @@ use net::env;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::shared_windows::{WindowCount, SharedWindows};
+use super::shared_windows::{SharedWindows, WindowCount};
 use super::window::{Quota, Taken};
 use crate::shared::limits::failures::Failures;
-use crate::shared::limits::table::{KeyState, KeyTable, KeyStanding};
+use crate::shared::limits::table::{KeyStanding, KeyState, KeyTable};
 
-/// Keys in all: a state holds the text of its key, so that a full table takes some 30 MB, and 100 MB with the longest keys.
+/// Keys in all: a state holds the text of its key, so that a full table takes some 30 MB, and 100 MB with the
+/// longest keys.
 const KEYS_MAX: usize = 128 * 1024;
-/// The longest text of a key; in place of a longer one its digest is counted, so that memory does not depend on what
-/// clients send.
+/// The longest text of a key; in place of a longer one its digest is counted, so that memory does not depend
+/// on what clients send.
 const KEY_BYTES_MAX: usize = 512;
 /// Milliseconds between two looks whether the process ends, so that nothing is lost that was let through.
 const ENDING_LOOK_MS: u64 = 200;
-/// Keys that wait for their synchronisation, in each list, while Redis is slower than new keys come. A further one is
-/// remembered with a later request of it.
+/// Keys that wait for their synchronisation, in each list, while Redis is slower than new keys come. A
+/// further one is remembered with a later request of it.
 const PENDING_MAX: usize = 16 * 1024;
 /// Keys that are synchronised at the same time.
 const SYNC_TOGETHER: usize = 256;
@@ -73,7 +75,8 @@ struct DelayedWindow {
     is_pending: bool,
 }
 
-/// Marks that the task runs. A worker may end before it: then the next request on another one starts it again.
+/// Marks that the task runs. A worker may end before it: then the next request on another one starts it
+/// again.
 struct SyncTaskGuard {
     of: Arc<Delayed>,
     is_marked: bool,
@@ -248,7 +251,8 @@ impl Delayed {
         }
     }
 
-    /// Adds what was let through since the last time to the count in Redis, and takes over what all have used.
+    /// Adds what was let through since the last time to the count in Redis, and takes over what all have
+    /// used.
     async fn send(&self, worker: &Rc<WorkerLocal>, key: &[u8]) {
         let state = self.table.with_known(key, |window| {
             window.is_pending = false;
@@ -280,8 +284,8 @@ fn now_ms() -> u64 {
     env::monotonic_ns() / 1_000_000
 }
 
-/// Runs futures at the same time until all have ended. They wait for the same few connections, so that one wake-up
-/// commonly ends many of them.
+/// Runs futures at the same time until all have ended. They wait for the same few connections, so that one
+/// wake-up commonly ends many of them.
 async fn all<'a>(futures: Vec<impl Future<Output = ()> + 'a>) {
     let mut running: Vec<Pin<Box<dyn Future<Output = ()> + 'a>>> =
         futures.into_iter().map(|future| Box::pin(future) as Pin<Box<_>>).collect();

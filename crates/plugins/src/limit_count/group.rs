@@ -5,7 +5,7 @@ use std::sync::Arc;
 use exchange::plugin::state::StateRegistry;
 use serde_json::Value;
 
-use super::{NAME, LimitCountStore};
+use super::{LimitCountStore, NAME};
 use crate::shared::config;
 
 /// Routes that share their counters.

@@ -1,4 +1,5 @@
-//! One compiled limit of a configuration: the number of requests, the window and the key. It counts nothing itself.
+//! One compiled limit of a configuration: the number of requests, the window and the key. It counts nothing
+//! itself.
 
 use super::{LimitCountConfig, LimitCountKeyType, LimitCountRuleConfig};
 use crate::shared::fields::is_token;
@@ -21,7 +22,10 @@ pub(super) struct LimitCountRule {
 ///
 /// # Errors
 /// The fault of one of them.
-pub(super) fn rules_of(config: &LimitCountConfig, names: [String; 3]) -> Result<Box<[LimitCountRule]>, String> {
+pub(super) fn rules_of(
+    config: &LimitCountConfig,
+    names: [String; 3],
+) -> Result<Box<[LimitCountRule]>, String> {
     let Some(rules) = &config.rules else {
         let (Some(count), Some(time_window)) = (&config.count, &config.time_window) else {
             return Err("count and time_window are needed".to_owned());

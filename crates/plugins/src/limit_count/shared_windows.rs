@@ -1,5 +1,5 @@
-//! Windows of requests that are kept in Redis, under the keys and in the form of APISIX: a number for each key and window,
-//! which lives as long as it counts.
+//! Windows of requests that are kept in Redis, under the keys and in the form of APISIX: a number for each
+//! key and window, which lives as long as it counts.
 
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
@@ -14,8 +14,8 @@ use crate::shared::redis::error::RedisError;
 use crate::shared::redis::resp::RedisValue;
 use crate::shared::redis::script::RedisScript;
 
-/// Adds a number to the count of a window that ends a time after it began. Takes the milliseconds of the window and the
-/// number; gives the count and the milliseconds that are left.
+/// Adds a number to the count of a window that ends a time after it began. Takes the milliseconds of the
+/// window and the number; gives the count and the milliseconds that are left.
 static ADD: LazyLock<RedisScript> = LazyLock::new(|| {
     RedisScript::new(
         "local left = redis.call('PTTL', KEYS[1]) \
@@ -27,8 +27,9 @@ static ADD: LazyLock<RedisScript> = LazyLock::new(|| {
     )
 });
 
-/// Adds a request to a window of the clock, if it and the part of the last window that still counts allow it. Takes
-/// the milliseconds that the count is kept, the limit, that part, and the cost of the request; gives whether it passes, and the count.
+/// Adds a request to a window of the clock, if it and the part of the last window that still counts allow it.
+/// Takes the milliseconds that the count is kept, the limit, that part, and the cost of the request; gives
+/// whether it passes, and the count.
 static SLIDE: LazyLock<RedisScript> = LazyLock::new(|| {
     RedisScript::new(
         "local used = tonumber(redis.call('GET', KEYS[1]) or 0) \

@@ -1,15 +1,16 @@
-//! Counters of requests in windows of time, shared by all workers. Times are passed in; the plugin decides which requests
-//! a key counts.
+//! Counters of requests in windows of time, shared by all workers. Times are passed in; the plugin decides
+//! which requests a key counts.
 
 use crate::shared::attributes::words;
-use crate::shared::limits::table::{KeyState, KeyTable, KeyStanding};
+use crate::shared::limits::table::{KeyStanding, KeyState, KeyTable};
 
 words! {
     /// How time is cut into windows.
     pub(super) enum WindowType {
         /// A window begins with the first request after the last one ended.
         Fixed = "fixed",
-        /// Windows follow the clock; what the last one counted weighs on this one by the share that still overlaps.
+        /// Windows follow the clock; what the last one counted weighs on this one by the share that still
+        /// overlaps.
         Sliding = "sliding",
     }
 }
@@ -49,8 +50,8 @@ struct LocalWindow {
     /// When the window no longer affects a request.
     ends_ms: u64,
     used: u64,
-    /// Requests counted in the window before; for sliding windows. It stops at four thousand million, beyond which a
-    /// limit limits nothing.
+    /// Requests counted in the window before; for sliding windows. It stops at four thousand million, beyond
+    /// which a limit limits nothing.
     used_before: u32,
     standing: KeyStanding,
 }
@@ -134,14 +135,16 @@ fn sliding(window: &mut LocalWindow, quota: Quota, now_ms: u64) -> Taken {
     }
     let left_ms = began_ms.saturating_add(length) - now_ms;
     let before = u64::from(window.used_before).min(quota.limit);
-    // The share of the last window that the sliding one still covers, rounded up: a limit is not exceeded by a fraction.
+    // The share of the last window that the sliding one still covers, rounded up: a limit is not exceeded by
+    // a fraction.
     let weighs = (u128::from(before) * u128::from(left_ms)).div_ceil(u128::from(length)) as u64;
     if window.used >= quota.limit {
         return Taken { allowed: false, remaining: 0, reset_ms: left_ms };
     }
     let further = quota.cost.saturating_sub(1);
     if (window.used + weighs).saturating_add(further) >= quota.limit {
-        // The time until enough of the last window has slid out for the request; a whole one if that is not enough.
+        // The time until enough of the last window has slid out for the request; a whole one if that is not
+        // enough.
         let room = (quota.limit - window.used).saturating_sub(further);
         let slid_ms = match before {
             0 => 0,

@@ -1,9 +1,10 @@
-//! Leaky buckets: a request is poured into the bucket of its key, which leaks at the rate. Times are passed in.
+//! Leaky buckets: a request is poured into the bucket of its key, which leaks at the rate. Times are passed
+//! in.
 //!
-//! Levels are in thousandths of a request, as in APISIX: a bucket that no request was poured into is at 0, and each further
-//! request adds 1,000 to what has not leaked yet.
+//! Levels are in thousandths of a request, as in APISIX: a bucket that no request was poured into is at 0,
+//! and each further request adds 1,000 to what has not leaked yet.
 
-use crate::shared::limits::table::{KeyState, KeyTable, KeyStanding};
+use crate::shared::limits::table::{KeyStanding, KeyState, KeyTable};
 
 /// The level that one request adds.
 pub(super) const REQUEST: f64 = 1_000.0;
@@ -59,7 +60,12 @@ impl Buckets {
 
     /// Pours one request into the bucket of `key`.
     pub(super) fn pour(&self, key: &[u8], rules: &Bucket, now_ms: u64) -> Pour {
-        let fresh = || BucketLevel { excess: -REQUEST, last_ms: now_ms, ends_ms: now_ms, standing: KeyStanding::Open };
+        let fresh = || BucketLevel {
+            excess: -REQUEST,
+            last_ms: now_ms,
+            ends_ms: now_ms,
+            standing: KeyStanding::Open,
+        };
         self.0.with(key, now_ms, fresh, |level| level.pour(rules, now_ms))
     }
 }

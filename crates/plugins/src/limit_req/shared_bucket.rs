@@ -14,8 +14,9 @@ use crate::shared::redis::error::RedisError;
 use crate::shared::redis::script::RedisScript;
 use crate::shared::redis::settings::RedisSettings;
 
-/// Takes the rate and the burst in thousandths, the time in milliseconds and the life of the key in seconds; gives 1 and
-/// the level if the request passes. The level is a text, because Redis cuts the fraction of a number off.
+/// Takes the rate and the burst in thousandths, the time in milliseconds and the life of the key in seconds;
+/// gives 1 and the level if the request passes. The level is a text, because Redis cuts the fraction of a
+/// number off.
 static POUR: LazyLock<RedisScript> = LazyLock::new(|| {
     RedisScript::new(
         "local kept = redis.call('HMGET', KEYS[1], 'excess', 'last') \
@@ -83,8 +84,8 @@ impl SharedBuckets {
     }
 }
 
-/// How long a key is kept: until a bucket that was full before its last request is empty. APISIX leaves the last request out
-/// and forgets a bucket of less than a request per second before it has leaked.
+/// How long a key is kept: until a bucket that was full before its last request is empty. APISIX leaves the
+/// last request out and forgets a bucket of less than a request per second before it has leaked.
 fn life_s(bucket: &Bucket) -> u64 {
     // A cast of a float stops at the largest number, which Redis refuses.
     (((bucket.burst + REQUEST) / bucket.rate).ceil() as u64).saturating_add(1).min(LIFE_MAX_S)

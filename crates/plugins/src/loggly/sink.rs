@@ -1,6 +1,6 @@
 //! Loggly over UDP or over HTTP. It knows no requests.
 
-use exchange::plugin::batch::{Delivery, DeliveryFailure, BatchEntry, Sink};
+use exchange::plugin::batch::{BatchEntry, Delivery, DeliveryFailure, Sink};
 use exchange::plugin::outbound::{DATAGRAM_MAX_BYTES, HttpClient, check_place};
 use exchange::plugin::services::Services;
 use net::endpoint::KeepAlive;
@@ -23,7 +23,11 @@ impl Loggly {
     ///
     /// # Errors
     /// Why it cannot be reached, or which text cannot be sent as a field.
-    pub(super) fn new(services: &Services, config: &LogglyConfig, metadata: &LogglyMetadata) -> Result<Loggly, String> {
+    pub(super) fn new(
+        services: &Services,
+        config: &LogglyConfig,
+        metadata: &LogglyMetadata,
+    ) -> Result<Loggly, String> {
         if metadata.protocol == LogglyProtocol::Syslog {
             let LogglyMetadata { host, port, timeout, .. } = metadata;
             return Ok(Loggly::Syslog(Datagrams::new(services, host, *port, *timeout)?));
@@ -98,7 +102,11 @@ async fn send_datagrams(datagrams: &Datagrams, batch: &[BatchEntry]) -> Result<(
     Err(DeliveryFailure::last_after(batch.len() - too_long, reason))
 }
 
-async fn post(collector: &LogCollector, client: &HttpClient, batch: &[BatchEntry]) -> Result<(), DeliveryFailure> {
+async fn post(
+    collector: &LogCollector,
+    client: &HttpClient,
+    batch: &[BatchEntry],
+) -> Result<(), DeliveryFailure> {
     let answer = collector.post(client, batch.join(&b'\n')).await;
     let answer = answer.map_err(|reason| format!("failed to write log to loggly, {reason}"))?;
     if answer.status() == 200 {

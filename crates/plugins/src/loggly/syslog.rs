@@ -29,7 +29,12 @@ pub(super) struct LogglySyslogFormat {
 }
 
 impl LogglySyslogFormat {
-    pub(super) fn new(token: &str, tags: &[String], level: u8, by_status: Vec<(u16, u8)>) -> LogglySyslogFormat {
+    pub(super) fn new(
+        token: &str,
+        tags: &[String],
+        level: u8,
+        by_status: Vec<(u16, u8)>,
+    ) -> LogglySyslogFormat {
         let tags: Vec<String> = tags.iter().map(|tag| format!("tag=\"{}\"", escaped(tag))).collect();
         let process = std::process::id();
         let middle = format!("apisix {process} - [{token}@{ENTERPRISE} {}]", tags.join(" "));
@@ -75,8 +80,12 @@ mod tests {
     #[test]
     fn severity_follows_the_response() {
         let tags = ["a".to_owned(), "b\"]\\".to_owned()];
-        let syslog =
-            LogglySyslogFormat::new("tok", &tags, level("INFO"), vec![(503, level("ERR")), (410, level("alert"))]);
+        let syslog = LogglySyslogFormat::new(
+            "tok",
+            &tags,
+            level("INFO"),
+            vec![(503, level("ERR")), (410, level("alert"))],
+        );
         let process = std::process::id();
         let check = |status: u16, host: &str, priority: &str, shown: &str| {
             let mut scene = Scene::new();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use exchange::plugin::batch::{Delivery, BatchEntry, Sink};
+use exchange::plugin::batch::{BatchEntry, Delivery, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::services::Services;
 

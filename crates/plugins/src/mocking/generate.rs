@@ -1,5 +1,5 @@
-//! Generates data from a JSON Schema, also as XML. It knows the few keywords of JSON Schema that describe a value, and
-//! no HTTP.
+//! Generates data from a JSON Schema, also as XML. It knows the few keywords of JSON Schema that describe a
+//! value, and no HTTP.
 
 use router::vars::{Template, VariableSource};
 use serde_json::{Map, Number, Value};
@@ -69,7 +69,9 @@ fn kind(property: &Value, depth: usize) -> Result<GeneratorKind, String> {
     let example = property.get("example");
     match (&*named, example) {
         ("string", Some(Value::String(text))) => match text.contains('$') {
-            true => Template::compile(text).map(GeneratorKind::Rendered).map_err(|error| format!("example: {error}")),
+            true => Template::compile(text)
+                .map(GeneratorKind::Rendered)
+                .map_err(|error| format!("example: {error}")),
             false => Ok(GeneratorKind::Example(text.as_str().into())),
         },
         ("number", Some(number @ Value::Number(_))) => Ok(GeneratorKind::Example(number.clone())),

@@ -10,7 +10,8 @@ use super::document::is_json;
 use super::parameters::{coerced, decoded_arguments};
 use super::schemas::{TypedSchema, ValueTypes};
 
-/// Values in a body, those inside lists and objects included: they take about a hundred megabytes while it is checked.
+/// Values in a body, those inside lists and objects included: they take about a hundred megabytes while it is
+/// checked.
 const VALUES_MAX: usize = 1_000_000;
 
 /// The bounds of a body of JSON. Its length is bounded where it is read.

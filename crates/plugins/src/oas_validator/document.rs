@@ -1,5 +1,5 @@
-//! An OpenAPI document, compiled: its paths, the parameters of each operation and the schemas of its bodies. Every fault of
-//! the document is told with its place, a JSON pointer.
+//! An OpenAPI document, compiled: its paths, the parameters of each operation and the schemas of its bodies.
+//! Every fault of the document is told with its place, a JSON pointer.
 
 use std::sync::Arc;
 
@@ -138,7 +138,12 @@ impl<'d> OasCompiler<'d> {
         Ok(operations)
     }
 
-    fn operation(&mut self, item: &'d Value, written: &'d Value, place: &str) -> Result<OasOperation, String> {
+    fn operation(
+        &mut self,
+        item: &'d Value,
+        written: &'d Value,
+        place: &str,
+    ) -> Result<OasOperation, String> {
         if !written.is_object() {
             return Err(fault(place, "an operation is an object"));
         }
@@ -175,7 +180,8 @@ impl<'d> OasCompiler<'d> {
             _ => return Err(fault(&place, "`in` is path, query, header or cookie")),
         };
         let ignored = ["accept", "content-type", "authorization"];
-        if at == ParameterLocation::Header && ignored.iter().any(|ignored| name.eq_ignore_ascii_case(ignored)) {
+        if at == ParameterLocation::Header && ignored.iter().any(|ignored| name.eq_ignore_ascii_case(ignored))
+        {
             return Ok(None);
         }
         let content = written.get("content").and_then(Value::as_object).and_then(|all| all.iter().next());
@@ -191,7 +197,8 @@ impl<'d> OasCompiler<'d> {
             }
         };
         let schema = schema.map(|(schema, place)| self.schemas.compile(schema, &place)).transpose()?;
-        let is_required = at == ParameterLocation::Path || written.get("required") == Some(&Value::Bool(true));
+        let is_required =
+            at == ParameterLocation::Path || written.get("required") == Some(&Value::Bool(true));
         Ok(Some(Parameter { name: name.into(), place: at, is_required, style, schema }))
     }
 
@@ -214,8 +221,14 @@ impl<'d> OasCompiler<'d> {
 }
 
 /// The style of a parameter, by its place where it is not written.
-fn style(at: ParameterLocation, written: Option<&str>, explode: Option<bool>, place: &str) -> Result<Style, String> {
-    let default = if matches!(at, ParameterLocation::Query | ParameterLocation::Cookie) { "form" } else { "simple" };
+fn style(
+    at: ParameterLocation,
+    written: Option<&str>,
+    explode: Option<bool>,
+    place: &str,
+) -> Result<Style, String> {
+    let default =
+        if matches!(at, ParameterLocation::Query | ParameterLocation::Cookie) { "form" } else { "simple" };
     Ok(match written.unwrap_or(default) {
         "simple" => Style::Commas,
         "form" if explode == Some(false) => Style::Commas,

@@ -1,4 +1,5 @@
-//! The parameters of an operation: where each is in a request, how its text becomes a value, and the schema of the value.
+//! The parameters of an operation: where each is in a request, how its text becomes a value, and the schema
+//! of the value.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -107,7 +108,9 @@ impl Parameter {
                 let values = parts.query.iter().filter(|(name, _)| is_it(name));
                 values.map(|(_, value)| Cow::Borrowed(&**value)).collect()
             }
-            ParameterLocation::Header => parts.headers.get_all(&self.name).map(String::from_utf8_lossy).collect(),
+            ParameterLocation::Header => {
+                parts.headers.get_all(&self.name).map(String::from_utf8_lossy).collect()
+            }
             ParameterLocation::Cookie => parts
                 .headers
                 .get_all("cookie")
@@ -178,7 +181,12 @@ impl Parameter {
     }
 
     /// The value of a text. One that may be several things is the first of them that the schema accepts.
-    fn single(&self, texts: &[Cow<'_, str>], types: &ValueTypes, parts: &ParameterSources<'_>) -> Result<Value, String> {
+    fn single(
+        &self,
+        texts: &[Cow<'_, str>],
+        types: &ValueTypes,
+        parts: &ParameterSources<'_>,
+    ) -> Result<Value, String> {
         if texts.len() > 1 {
             return Err(DOUBLED.to_owned());
         }
@@ -261,12 +269,13 @@ fn pairs(text: &str, types: &ValueTypes) -> Result<Value, String> {
     Ok(object.into())
 }
 
-/// An object of which each property is an argument of its own. If the schema names no property, the arguments that are no
-/// other parameter are the properties.
+/// An object of which each property is an argument of its own. If the schema names no property, the arguments
+/// that are no other parameter are the properties.
 fn exploded(types: &ValueTypes, parts: &ParameterSources<'_>) -> Result<Option<Value>, String> {
     let names_some = types.properties.iter().flatten().next().is_some();
     let is_other = |name: &str| {
-        let in_query = parts.parameters.iter().filter(|parameter| parameter.place == ParameterLocation::Query);
+        let in_query =
+            parts.parameters.iter().filter(|parameter| parameter.place == ParameterLocation::Query);
         in_query.into_iter().any(|parameter| parameter.is_written_as(name))
     };
     let is_property = |name: &str| match names_some {

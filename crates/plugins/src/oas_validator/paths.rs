@@ -1,5 +1,5 @@
-//! The path templates of a document as a tree of segments. A text is preferred to a parameter, so that `/pets/mine` is not
-//! read as `/pets/{id}`.
+//! The path templates of a document as a tree of segments. A text is preferred to a parameter, so that
+//! `/pets/mine` is not read as `/pets/{id}`.
 
 use std::collections::HashMap;
 

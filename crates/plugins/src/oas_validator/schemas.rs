@@ -1,5 +1,6 @@
-//! The schemas of a document as schemas of JSON: references are followed inside the document, and the forms that only
-//! OpenAPI 3.0 has are translated. Each schema becomes one that stands alone, with the parts that it refers to.
+//! The schemas of a document as schemas of JSON: references are followed inside the document, and the forms
+//! that only OpenAPI 3.0 has are translated. Each schema becomes one that stands alone, with the parts that
+//! it refers to.
 
 mod forms;
 mod types;
@@ -124,7 +125,8 @@ impl<'d> Schemas<'d> {
         if self.is_31 {
             alone["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
         }
-        // A schema of 3.0 is of draft 7, or of draft 4 where `exclusiveMinimum` is a boolean, as `UserSchema` tries them.
+        // A schema of 3.0 is of draft 7, or of draft 4 where `exclusiveMinimum` is a boolean, as `UserSchema`
+        // tries them.
         while let Some((pointer, target)) = parts.open.pop() {
             let translated = self.translate(target, &pointer, 0, &mut parts)?;
             insert(&mut alone, &pointer, translated);

@@ -1,5 +1,5 @@
-//! A document that is fetched from a URL, once for all workers and all instances that name it, and kept for a time. Outlives
-//! configuration changes.
+//! A document that is fetched from a URL, once for all workers and all instances that name it, and kept for a
+//! time. Outlives configuration changes.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -58,7 +58,11 @@ impl RemoteDocument {
             max_body_bytes: DOCUMENT_BYTES_MAX,
         };
         let document = build.states.keep(&key, Fetched::default);
-        Ok(RemoteDocument { call: Arc::new(DocumentCall { destination, headers: fields, limits }), kept_ms, document })
+        Ok(RemoteDocument {
+            call: Arc::new(DocumentCall { destination, headers: fields, limits }),
+            kept_ms,
+            document,
+        })
     }
 
     /// The document; an older one until a new one is fetched.

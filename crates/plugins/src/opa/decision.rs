@@ -34,7 +34,8 @@ pub(super) fn read(status: u16, answer: &[u8]) -> Result<OpaDecision, String> {
         }
         None => return Err("there is no `result`: the policy does not exist or is undefined".to_owned()),
     };
-    // Only the decision that was meant may let a request pass: a text such as "false" is a fault of the policy.
+    // Only the decision that was meant may let a request pass: a text such as "false" is a fault of the
+    // policy.
     Ok(match result.get("allow") {
         Some(Value::Boolean(true)) => OpaDecision::Pass(fields(result)),
         _ => OpaDecision::Refuse(refusal(result)),

@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 use message::query::{arguments, decode};
 
-/// Routes, services and consumers of which the text is kept, for each instance. Beyond it the texts are made anew, so that
-/// a service with many routes costs time and not memory.
+/// Routes, services and consumers of which the text is kept, for each instance. Beyond it the texts are made
+/// anew, so that a service with many routes costs time and not memory.
 const OBJECTS_MAX: usize = 1_024;
 
 /// Renders the document.

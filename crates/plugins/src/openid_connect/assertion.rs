@@ -1,5 +1,5 @@
-//! Client assertions: short tokens, signed by the client, with which it authenticates at an endpoint of the provider
-//! (RFC 7523 section 2.2, OpenID Connect Core section 9).
+//! Client assertions: short tokens, signed by the client, with which it authenticates at an endpoint of the
+//! provider (RFC 7523 section 2.2, OpenID Connect Core section 9).
 
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
@@ -73,8 +73,8 @@ impl SigningKey {
         }
     }
 
-    /// A signature of `message`; nothing if the library cannot make one, such as without random numbers. An RSA key of 2048
-    /// bits takes less than a millisecond, once for each call to the provider.
+    /// A signature of `message`; nothing if the library cannot make one, such as without random numbers. An
+    /// RSA key of 2048 bits takes less than a millisecond, once for each call to the provider.
     fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
         let random = SystemRandom::new();
         match self {

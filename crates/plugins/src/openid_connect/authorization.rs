@@ -1,5 +1,5 @@
-//! Sending the browser to the provider (OpenID Connect Core section 3.1.2.1): each login has a state that is bound to the
-//! browser by its session. Its way back is in [`super::login`].
+//! Sending the browser to the provider (OpenID Connect Core section 3.1.2.1): each login has a state that is
+//! bound to the browser by its session. Its way back is in [`super::login`].
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::rand;
@@ -14,7 +14,7 @@ use super::OpenidConnect;
 use super::browser::BrowserFault;
 use super::client::FormFields;
 use super::provider::DiscoveryDocument;
-use super::session::{PendingLogin, OpenidSession};
+use super::session::{OpenidSession, PendingLogin};
 use crate::shared::api_call;
 use crate::shared::uri::{encode_path, encode_uri};
 
@@ -22,7 +22,8 @@ use crate::shared::uri::{encode_path, encode_uri};
 const REDIRECT_SUFFIX: &str = "/.apisix/redirect";
 
 impl OpenidConnect {
-    /// The path that the provider sends browsers back to, encoded; with the configured URL as a whole where it is absolute.
+    /// The path that the provider sends browsers back to, encoded; with the configured URL as a whole where
+    /// it is absolute.
     fn redirect_target(&self, exchange: &Exchange) -> String {
         if let Some(configured) = &self.config.redirect_uri {
             return configured.clone();
@@ -44,7 +45,8 @@ impl OpenidConnect {
         }
     }
 
-    /// The absolute redirect URI. Scheme and host are those of the client, or those that a trusted proxy names.
+    /// The absolute redirect URI. Scheme and host are those of the client, or those that a trusted proxy
+    /// names.
     pub(super) fn redirect_uri(&self, exchange: &Exchange) -> String {
         let target = self.redirect_target(exchange);
         if !target.starts_with('/') {
@@ -122,8 +124,8 @@ impl OpenidConnect {
         all
     }
 
-    /// Sends the parameters to the provider before the browser is sent there (RFC 9126); gives those that are left for the
-    /// browser.
+    /// Sends the parameters to the provider before the browser is sent there (RFC 9126); gives those that are
+    /// left for the browser.
     async fn push(
         &self,
         local: &WorkerLocal,
@@ -145,8 +147,8 @@ impl OpenidConnect {
     }
 }
 
-/// Path and query that the client asked for, as a reference to the same host: the canonical path begins with one slash,
-/// because browsers take two for the beginning of a host.
+/// Path and query that the client asked for, as a reference to the same host: the canonical path begins with
+/// one slash, because browsers take two for the beginning of a host.
 fn original(exchange: &Exchange) -> String {
     let mut target = Vec::new();
     encode_path(exchange, exchange.path(), &mut target);

@@ -1,5 +1,5 @@
-//! Bearer tokens (RFC 6750): where a request has one, and its verification with the keys of the provider or with a
-//! configured key. Introspection is in [`super::introspection`].
+//! Bearer tokens (RFC 6750): where a request has one, and its verification with the keys of the provider or
+//! with a configured key. Introspection is in [`super::introspection`].
 
 use std::rc::Rc;
 
@@ -15,7 +15,7 @@ use super::OpenidConnect;
 use super::id_token::unverified;
 use super::keys::algorithm_of;
 use crate::shared::authentication::places::{self, Doubled};
-use crate::shared::jwt::{JwtAlgorithm, ClaimRules, JsonWebToken, VerifiedTokens};
+use crate::shared::jwt::{ClaimRules, JsonWebToken, JwtAlgorithm, VerifiedTokens};
 
 /// The credential of a request.
 pub(super) enum BearerCredential {
@@ -46,9 +46,12 @@ impl TokenRefusal {
     }
 }
 
-/// The bearer token of a request: in Authorization or, without that field, in `x_access_token`, which is what the client
-/// has sent as X-Access-Token.
-pub(super) fn presented(headers: &Headers, x_access_token: Result<Option<String>, Doubled>) -> BearerCredential {
+/// The bearer token of a request: in Authorization or, without that field, in `x_access_token`, which is what
+/// the client has sent as X-Access-Token.
+pub(super) fn presented(
+    headers: &Headers,
+    x_access_token: Result<Option<String>, Doubled>,
+) -> BearerCredential {
     let mut values = headers.get_all_known(FieldId::Authorization);
     let Some(value) = values.next() else {
         return match x_access_token {
@@ -92,7 +95,9 @@ impl OpenidConnect {
             _ if expected.is_some_and(|expected| expected != name) => {
                 return Err(TokenRefusal::told("token is signed by unexpected algorithm"));
             }
-            None => return Err(TokenRefusal::told("jwt signature verification failed: algorithm not supported")),
+            None => {
+                return Err(TokenRefusal::told("jwt signature verification failed: algorithm not supported"));
+            }
             Some(algorithm) if algorithm.is_symmetric() => {
                 return Err(TokenRefusal::told(
                     "jwt signature verification failed: the token is not signed by a public key",
@@ -100,14 +105,16 @@ impl OpenidConnect {
             }
             Some(_) => {
                 let verifying = self.verify_with_keys(local, &token, raw).await;
-                verifying.map_err(|reason| TokenRefusal::kept(reason, "jwt signature verification failed"))?;
+                verifying
+                    .map_err(|reason| TokenRefusal::kept(reason, "jwt signature verification failed"))?;
             }
         }
         let (now_s, _) = local.wall_at(local.clock_ns());
         let rules =
             ClaimRules { leeway_s: self.config.iat_slack, issuers: &issuers, ..ClaimRules::default() };
         let checked = rules.check(&token.claims, now_s);
-        checked.map_err(|fault| TokenRefusal::told(format!("jwt verification failed: {}", fault.reason())))?;
+        checked
+            .map_err(|fault| TokenRefusal::told(format!("jwt verification failed: {}", fault.reason())))?;
         Ok(Exact::from(&*token.exact))
     }
 
@@ -126,8 +133,8 @@ impl OpenidConnect {
         }
     }
 
-    /// Verifies a signature with the configured key or with those of the provider. Keys of the provider are fetched anew for
-    /// a key identifier that is not known, because the provider may have changed its keys.
+    /// Verifies a signature with the configured key or with those of the provider. Keys of the provider are
+    /// fetched anew for a key identifier that is not known, because the provider may have changed its keys.
     ///
     /// # Errors
     /// Why the signature is not accepted, a sentence for the log.

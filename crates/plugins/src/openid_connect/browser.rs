@@ -1,18 +1,18 @@
-//! A request of a browser: its session is opened, its tokens are renewed in time, and what the login says goes to the
-//! upstream; without a session, `unauth_action` decides.
+//! A request of a browser: its session is opened, its tokens are renewed in time, and what the login says
+//! goes to the upstream; without a session, `unauth_action` decides.
 
 use std::rc::Rc;
 
 use exchange::Exchange;
 use exchange::local::WorkerLocal;
-use exchange::plugin::{PhaseDecision, BufferedReply};
+use exchange::plugin::{BufferedReply, PhaseDecision};
 use jsonx::Exact;
 use serde_json::{Map, Value, json};
 
 use super::OpenidConnect;
 use super::authorization::now_s;
 use super::bearer::require_scopes;
-use super::session::{SessionLogin, OpenidSession};
+use super::session::{OpenidSession, SessionLogin};
 use super::sessions::Sessions;
 use super::settings::UnauthAction;
 use super::token_parts::claims_of;
@@ -88,7 +88,8 @@ impl OpenidConnect {
                 Ok(()) => changed = true,
                 Err(fault) => {
                     self.log(local, &format!("lost access token: {}", fault.reason));
-                    // Without renewal an expired token is no reason for a new login; the upstream does not receive it.
+                    // Without renewal an expired token is no reason for a new login; the upstream does not
+                    // receive it.
                     is_valid = !self.config.renew_access_token_on_expiry;
                     login.access_token = None;
                     changed = had_refresh_token && login.refresh_token.is_none();
@@ -223,7 +224,8 @@ impl OpenidConnect {
         Ok(reply)
     }
 
-    /// Writes the session to the browser with the response of the upstream. One that a logout has ended meanwhile is left.
+    /// Writes the session to the browser with the response of the upstream. One that a logout has ended
+    /// meanwhile is left.
     async fn write_later(&self, exchange: &mut Exchange, sessions: &Sessions, session: &mut OpenidSession) {
         sessions.jar.lifetimes.renew(session, now_s(exchange.local()));
         let written = sessions.write(exchange, session).await.and_then(|lines| {
@@ -238,7 +240,8 @@ impl OpenidConnect {
     }
 }
 
-/// The claims of the ID token: those in the session, or those of the signed token there, which were checked when it came.
+/// The claims of the ID token: those in the session, or those of the signed token there, which were checked
+/// when it came.
 fn id_token_of(login: &SessionLogin) -> Option<Exact> {
     login.id_token.clone().or_else(|| claims_of(login.raw_id_token.as_deref()?))
 }

@@ -1,5 +1,5 @@
-//! The client as it authenticates at the endpoints of the provider (RFC 6749 section 2.3, OpenID Connect Core section 9), and
-//! its calls to them.
+//! The client as it authenticates at the endpoints of the provider (RFC 6749 section 2.3, OpenID Connect Core
+//! section 9), and its calls to them.
 
 use std::borrow::Cow;
 
@@ -72,8 +72,8 @@ impl OpenidClient {
         })
     }
 
-    /// The method at the token endpoint: the configured one, or, where the provider does not list it, the first one that it
-    /// lists and the client can use.
+    /// The method at the token endpoint: the configured one, or, where the provider does not list it, the
+    /// first one that it lists and the client can use.
     pub(super) fn token_method<'a>(&'a self, discovery: &'a DiscoveryDocument) -> &'a str {
         let Some(listed) = &discovery.auth_methods else { return &self.token_method };
         if listed.contains(&self.token_method) {
@@ -127,8 +127,8 @@ impl OpenidClient {
         api_call::json(&answer, &endpoint.destination)
     }
 
-    /// Adds the client's credential to the form, or gives the value of Authorization. A client without a secret names itself
-    /// in the form (RFC 6749 section 3.2.1).
+    /// Adds the client's credential to the form, or gives the value of Authorization. A client without a
+    /// secret names itself in the form (RFC 6749 section 3.2.1).
     fn authenticate(
         &self,
         local: &WorkerLocal,
@@ -162,8 +162,8 @@ impl OpenidClient {
         Ok(None)
     }
 
-    /// Adds the client's identifier, unless the form has it as a parameter of a pushed authorization request: a parameter
-    /// must not be there twice (RFC 6749 section 3.2).
+    /// Adds the client's identifier, unless the form has it as a parameter of a pushed authorization request:
+    /// a parameter must not be there twice (RFC 6749 section 3.2).
     fn name_itself(&self, form: &mut FormFields) {
         if !form.iter().any(|(name, _)| name == "client_id") {
             form.push(("client_id".into(), self.id.clone()));

@@ -1,6 +1,6 @@
-//! The session cookie: the session as JSON, encrypted with AES-256-GCM under a key derived from `session.secret`, and split
-//! into several cookies where it is long. A cookie that was changed, comes from another client of the provider, or has
-//! expired counts as none.
+//! The session cookie: the session as JSON, encrypted with AES-256-GCM under a key derived from
+//! `session.secret`, and split into several cookies where it is long. A cookie that was changed, comes from
+//! another client of the provider, or has expired counts as none.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
@@ -16,7 +16,8 @@ use super::settings::{SessionSettings, objects::SameSite};
 
 /// The most cookies of one session, as lua-resty-session has it.
 const COOKIES_MAX: usize = 9;
-/// The most characters of a session in one cookie. Browsers keep 4096 bytes of a cookie, name and attributes included.
+/// The most characters of a session in one cookie. Browsers keep 4096 bytes of a cookie, name and attributes
+/// included.
 const CHUNK_BYTES: usize = 3_800;
 /// Bytes of the salt from which the key of one cookie is derived.
 const SALT_BYTES: usize = 16;
@@ -158,8 +159,8 @@ impl Jar {
         RandomizedNonceKey::new(&AES_256_GCM, &key).ok()
     }
 
-    /// Salt, nonce, ciphertext and tag, in base64url. Each cookie has a key of its own, so that the number of cookies under
-    /// one secret is not limited by the random nonces of AES-GCM (NIST SP 800-38D section 8.3).
+    /// Salt, nonce, ciphertext and tag, in base64url. Each cookie has a key of its own, so that the number of
+    /// cookies under one secret is not limited by the random nonces of AES-GCM (NIST SP 800-38D section 8.3).
     pub(super) fn encrypt(&self, session: &OpenidSession) -> Option<String> {
         let mut salt = [0; SALT_BYTES];
         rand::fill(&mut salt).ok()?;

@@ -1,4 +1,5 @@
-//! The ID token: its signature and its claims (OpenID Connect Core section 3.1.3.7). Errors name the claim and hold no value.
+//! The ID token: its signature and its claims (OpenID Connect Core section 3.1.3.7). Errors name the claim
+//! and hold no value.
 
 use exchange::local::WorkerLocal;
 use jsonx::Exact;

@@ -1,5 +1,5 @@
-//! Introspection of bearer tokens (RFC 7662), with a table of the tokens that the provider has called active. The table is
-//! shared by all workers, outlives configuration changes and is limited.
+//! Introspection of bearer tokens (RFC 7662), with a table of the tokens that the provider has called active.
+//! The table is shared by all workers, outlives configuration changes and is limited.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -74,7 +74,11 @@ impl OpenidConnect {
     ///
     /// # Errors
     /// The token is not active, or the provider cannot be asked.
-    pub(super) async fn introspect(&self, exchange: &Exchange, token: &str) -> Result<Arc<Exact>, TokenRefusal> {
+    pub(super) async fn introspect(
+        &self,
+        exchange: &Exchange,
+        token: &str,
+    ) -> Result<Arc<Exact>, TokenRefusal> {
         let local = exchange.local().clone();
         let (now_s, _) = local.wall_at(local.clock_ns());
         let fields = self.addon_fields(exchange);
@@ -109,8 +113,8 @@ impl OpenidConnect {
         Ok(claims)
     }
 
-    /// How long an answer is kept: until the token expires, or for `introspection_interval` if that is less. None without
-    /// the claim that says when it expires.
+    /// How long an answer is kept: until the token expires, or for `introspection_interval` if that is less.
+    /// None without the claim that says when it expires.
     fn kept_seconds(&self, claims: &Value, now_s: u64) -> Option<u64> {
         let name = self.config.introspection_expiry_claim.as_deref().unwrap_or("exp");
         let written = claims.get(name)?.as_f64()?;
@@ -131,10 +135,12 @@ impl OpenidConnect {
         found.collect()
     }
 
-    /// The hash of all that an answer depends on: token, endpoint, client, and the fields that were sent along.
+    /// The hash of all that an answer depends on: token, endpoint, client, and the fields that were sent
+    /// along.
     fn introspection_key(&self, token: &str, fields: &[(String, String)]) -> [u8; 32] {
         let mut context = Context::new(&SHA256);
-        let endpoint = self.introspection_endpoint.as_ref().map_or(&*self.config.discovery, ProviderEndpoint::url);
+        let endpoint =
+            self.introspection_endpoint.as_ref().map_or(&*self.config.discovery, ProviderEndpoint::url);
         let segment = self.config.cache_segment.as_deref().unwrap_or("DEFAULT");
         let parts = fields.iter().flat_map(|(name, value)| [&**name, &**value]);
         for part in [segment, endpoint, &self.client.id, token].into_iter().chain(parts) {

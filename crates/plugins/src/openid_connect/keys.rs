@@ -6,9 +6,10 @@ use data_encoding::BASE64URL_NOPAD;
 use jsonx::Bounds;
 use serde_json::Value;
 
-use crate::shared::jwt::{JwtAlgorithm, JsonWebToken, TokenFault, VerifiedTokens, VerifyingKey};
+use crate::shared::jwt::{JsonWebToken, JwtAlgorithm, TokenFault, VerifiedTokens, VerifyingKey};
 
-/// The most keys of one provider. Those beyond are not used; a provider has one for each algorithm and a few old ones.
+/// The most keys of one provider. Those beyond are not used; a provider has one for each algorithm and a few
+/// old ones.
 const KEYS_MAX: usize = 64;
 /// The most keys that are tried for one token: each costs a verification, some 50 microseconds. A token that
 /// names its key has one.
@@ -54,13 +55,15 @@ impl KeySet {
         if keys.is_empty() { Err(format!("public_key: {fault}")) } else { Ok(KeySet { keys }) }
     }
 
-    /// Whether the set can hold the key of `token`: it has one with the token's key identifier, or the token names none.
+    /// Whether the set can hold the key of `token`: it has one with the token's key identifier, or the token
+    /// names none.
     pub(super) fn knows(&self, token: &JsonWebToken) -> bool {
         let Some(wanted) = &token.key_id else { return true };
         self.keys.iter().any(|(id, _)| id.as_ref() == Some(wanted))
     }
 
-    /// Verifies `token`, which was read from `raw`, with the key that it names, or without a name with those that fit.
+    /// Verifies `token`, which was read from `raw`, with the key that it names, or without a name with those
+    /// that fit.
     ///
     /// # Errors
     /// No key has signed it.

@@ -1,5 +1,5 @@
-//! The way back of the browser from the provider with a code (OpenID Connect Core sections 3.1.2.5 and 3.1.3): its state is
-//! used once, the code is exchanged for tokens, and the login is kept in a new session.
+//! The way back of the browser from the provider with a code (OpenID Connect Core sections 3.1.2.5 and
+//! 3.1.3): its state is used once, the code is exchanged for tokens, and the login is kept in a new session.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,26 +16,29 @@ use super::authorization::{now_s, redirect};
 use super::browser::BrowserFault;
 use super::client::FormFields;
 use super::provider::DiscoveryDocument;
-use super::session::{SessionLogin, PendingLogin, OpenidSession};
+use super::session::{OpenidSession, PendingLogin, SessionLogin};
 use crate::shared::api_call;
 use message::query::{arguments, decode};
 
-/// How often in a row a failed callback begins the login anew, as in APISIX: a fault that stays must not send the browser in
-/// circles.
+/// How often in a row a failed callback begins the login anew, as in APISIX: a fault that stays must not send
+/// the browser in circles.
 const RESTARTS_MAX: u32 = 3;
 
 impl OpenidConnect {
     /// The way back of a browser from the provider.
     ///
     /// # Errors
-    /// The callback belongs to no login under way that can be gone on with, or the provider does not hand out tokens.
+    /// The callback belongs to no login under way that can be gone on with, or the provider does not hand out
+    /// tokens.
     pub(super) async fn callback(
         &self,
         exchange: &mut Exchange,
         session: Option<OpenidSession>,
     ) -> Result<BufferedReply, BrowserFault> {
         let Some(mut session) = session else {
-            return Err(BrowserFault::from("request to the redirect_uri path but there's no session state found"));
+            return Err(BrowserFault::from(
+                "request to the redirect_uri path but there's no session state found",
+            ));
         };
         let arguments = CallbackArguments::of(exchange);
         let local = exchange.local().clone();
@@ -62,7 +65,8 @@ impl OpenidConnect {
         };
         match self.exchange_code(exchange, &local, &arguments, code, &pending).await {
             Ok(login) => {
-                // A new session, so that nothing of the one before the login lives on in it, nor its identifier.
+                // A new session, so that nothing of the one before the login lives on in it, nor its
+                // identifier.
                 if let (Some(sessions), Some(id)) = (&self.sessions, session.id) {
                     sessions.forget(&local, id).await?;
                 }
@@ -73,9 +77,8 @@ impl OpenidConnect {
                 self.with_session(exchange, redirect(&pending.original), &mut fresh).await
             }
             // The state is used up, also where the login has failed.
-            Err(fault) => {
-                Err(fault.with_reply(self.with_session(exchange, BufferedReply::status(500), &mut session).await?))
-            }
+            Err(fault) => Err(fault
+                .with_reply(self.with_session(exchange, BufferedReply::status(500), &mut session).await?)),
         }
     }
 

@@ -1,5 +1,5 @@
-//! The logout: the session ends here, its tokens are revoked where it is configured (RFC 7009), and the browser is sent to
-//! the provider's logout (OpenID Connect RP-Initiated Logout).
+//! The logout: the session ends here, its tokens are revoked where it is configured (RFC 7009), and the
+//! browser is sent to the provider's logout (OpenID Connect RP-Initiated Logout).
 
 use exchange::Exchange;
 use exchange::local::WorkerLocal;
@@ -9,7 +9,7 @@ use super::OpenidConnect;
 use super::browser::BrowserFault;
 use super::client::FormFields;
 use super::provider::DiscoveryDocument;
-use super::session::{SessionLogin, OpenidSession};
+use super::session::{OpenidSession, SessionLogin};
 use crate::shared::api_call;
 
 impl OpenidConnect {
@@ -24,7 +24,8 @@ impl OpenidConnect {
     ) -> Result<BufferedReply, BrowserFault> {
         let local = exchange.local().clone();
         let discovery = self.provider.discovery(&local, &self.client.calls).await;
-        let discovery = discovery.map_err(|reason| BrowserFault::from(reason).with_reply(BufferedReply::status(503)))?;
+        let discovery =
+            discovery.map_err(|reason| BrowserFault::from(reason).with_reply(BufferedReply::status(503)))?;
         let login = session.and_then(|session| session.login).unwrap_or_default();
         if self.config.revoke_tokens_on_logout {
             self.revoke_all(&local, &discovery, &login).await;

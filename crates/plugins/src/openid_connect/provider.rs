@@ -1,11 +1,11 @@
-//! The provider as its discovery document describes it: its endpoints and its keys, fetched once for all workers and all
-//! routes that name it, and kept for a time. Outlives configuration changes.
+//! The provider as its discovery document describes it: its endpoints and its keys, fetched once for all
+//! workers and all routes that name it, and kept for a time. Outlives configuration changes.
 
 use std::sync::Arc;
 
 use exchange::local::WorkerLocal;
 use exchange::plugin::Build;
-use exchange::plugin::outbound::{OutboundDestination, DestinationOpener, OutboundTls};
+use exchange::plugin::outbound::{DestinationOpener, OutboundDestination, OutboundTls};
 use net::endpoint::KeepAlive;
 use serde_json::Value;
 
@@ -15,8 +15,8 @@ use crate::shared::fetched::Fetched;
 
 /// Milliseconds that a discovery document is kept: a day, as APISIX keeps it.
 const DISCOVERY_KEPT_MS: u64 = 24 * 60 * 60 * 1_000;
-/// The shortest time between two fetches of the keys because of an unknown key, in milliseconds: tokens with made-up key
-/// identifiers must not make the gateway call the provider all the time.
+/// The shortest time between two fetches of the keys because of an unknown key, in milliseconds: tokens with
+/// made-up key identifiers must not make the gateway call the provider all the time.
 const KEYS_MIN_AGE_MS: u64 = 10_000;
 
 /// See the module.
@@ -73,7 +73,11 @@ impl Provider {
     ///
     /// # Errors
     /// The provider cannot be reached or its document cannot be used, a sentence for the log.
-    pub(super) async fn discovery(&self, local: &WorkerLocal, calls: &Calls) -> Result<Arc<DiscoveryDocument>, String> {
+    pub(super) async fn discovery(
+        &self,
+        local: &WorkerLocal,
+        calls: &Calls,
+    ) -> Result<Arc<DiscoveryDocument>, String> {
         let fetch = async {
             let answer = api_call::get(local, &self.discovery_url, None, calls, &[]).await?;
             let document: Value = api_call::json(&answer, &self.discovery_url)?;

@@ -1,7 +1,7 @@
-//! Renewal of access tokens with refresh tokens (RFC 6749 section 6). A browser sends several requests at once when a token
-//! has expired: one of them asks the provider, and the others, which still bring the old refresh token, receive the same
-//! answer, because many providers accept a refresh token once only. The call runs apart from the requests, so that its answer is
-//! not lost if the client of the request leaves.
+//! Renewal of access tokens with refresh tokens (RFC 6749 section 6). A browser sends several requests at
+//! once when a token has expired: one of them asks the provider, and the others, which still bring the old
+//! refresh token, receive the same answer, because many providers accept a refresh token once only. The call
+//! runs apart from the requests, so that its answer is not lost if the client of the request leaves.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use super::OpenidConnect;
 use super::authorization::now_s;
 use super::browser::BrowserFault;
-use super::client::{OpenidClient, FormFields};
+use super::client::{FormFields, OpenidClient};
 use super::provider::DiscoveryDocument;
 use super::session::SessionLogin;
 use crate::shared::api_call;
@@ -28,7 +28,8 @@ use crate::shared::fetched::Fetched;
 
 /// Milliseconds that an answer is kept for further requests with the old refresh token.
 const ANSWER_KEPT_MS: u64 = 60_000;
-/// The most answers that are kept. Beyond, the oldest are forgotten, and their browsers may have to log in again.
+/// The most answers that are kept. Beyond, the oldest are forgotten, and their browsers may have to log in
+/// again.
 const ANSWERS_MAX: usize = 4_096;
 
 type SharedRenewal = Arc<Fetched<Value>>;
@@ -64,12 +65,16 @@ impl Renewals {
 }
 
 impl OpenidConnect {
-    /// Renews the access token of a login. A refresh token that the provider refuses is removed from the login, so that it is not
-    /// sent again.
+    /// Renews the access token of a login. A refresh token that the provider refuses is removed from the
+    /// login, so that it is not sent again.
     ///
     /// # Errors
     /// It is not renewed; the login has no valid access token then.
-    pub(super) async fn renew(&self, local: &Rc<WorkerLocal>, login: &mut SessionLogin) -> Result<(), BrowserFault> {
+    pub(super) async fn renew(
+        &self,
+        local: &Rc<WorkerLocal>,
+        login: &mut SessionLogin,
+    ) -> Result<(), BrowserFault> {
         if !self.config.renew_access_token_on_expiry {
             return Err(BrowserFault::from("token expired"));
         }
@@ -99,8 +104,8 @@ impl OpenidConnect {
         Ok(())
     }
 
-    /// The answer for a refresh token, from a task of its own, which the limits of the call bound: the provider uses the token
-    /// up, so that a request which ends meanwhile must not end the call.
+    /// The answer for a refresh token, from a task of its own, which the limits of the call bound: the
+    /// provider uses the token up, so that a request which ends meanwhile must not end the call.
     async fn answer_for(
         &self,
         local: &Rc<WorkerLocal>,
@@ -125,8 +130,14 @@ impl OpenidConnect {
     }
 }
 
-/// Asks the token endpoint; gives its answer with the time of the call, because an answer may be used by a later request.
-async fn fetch(client: &OpenidClient, local: &WorkerLocal, discovery: &DiscoveryDocument, form: FormFields) -> Result<Value, String> {
+/// Asks the token endpoint; gives its answer with the time of the call, because an answer may be used by a
+/// later request.
+async fn fetch(
+    client: &OpenidClient,
+    local: &WorkerLocal,
+    discovery: &DiscoveryDocument,
+    form: FormFields,
+) -> Result<Value, String> {
     let endpoint = discovery.token.as_ref().ok_or("no endpoint URI for token")?;
     let asked_s = now_s(local);
     let answer = client.post(local, endpoint, client.token_method(discovery), form, &[]).await?;
@@ -137,8 +148,8 @@ async fn fetch(client: &OpenidClient, local: &WorkerLocal, discovery: &Discovery
     Ok(json!({ "tokens": tokens, "asked_s": asked_s }))
 }
 
-/// Whether the provider says that the refresh token is not valid any more (RFC 6749 section 5.2). Other errors are of the
-/// client or of the provider, and may pass.
+/// Whether the provider says that the refresh token is not valid any more (RFC 6749 section 5.2). Other
+/// errors are of the client or of the provider, and may pass.
 fn is_refusal(answer: &OutboundResponse) -> bool {
     let body = || jsonx::read::<Value>(&answer.body, Bounds::SMALL).unwrap_or_default();
     answer.status == 400 && body()["error"] == "invalid_grant"

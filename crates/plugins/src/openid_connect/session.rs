@@ -1,4 +1,5 @@
-//! The contents of a browser's session: the logins under way, and the login that has succeeded. It knows no cookie.
+//! The contents of a browser's session: the logins under way, and the login that has succeeded. It knows no
+//! cookie.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use jsonx::Exact;
@@ -8,12 +9,13 @@ use super::sessions::SessionId;
 use super::settings::SessionSettings;
 use super::token_parts::claims_of;
 
-/// The most logins under way in one browser, such as of several tabs; the oldest is forgotten. Each takes a few hundred bytes of
-/// the cookie.
+/// The most logins under way in one browser, such as of several tabs; the oldest is forgotten. Each takes a
+/// few hundred bytes of the cookie.
 const PENDING_MAX: usize = 4;
 /// Seconds in which the user has to log in at the provider.
 const PENDING_SECONDS: u64 = 3_600;
-/// The longest URL that a browser is sent back to after the login, in bytes; of a longer one only the path is kept.
+/// The longest URL that a browser is sent back to after the login, in bytes; of a longer one only the path is
+/// kept.
 const ORIGINAL_BYTES_MAX: usize = 2_048;
 
 /// See the module. The names are short, because they are in every cookie.
@@ -162,7 +164,8 @@ impl Lifetimes {
         others.chain(absolute_s).min().map(|limit_s| limit_s.max(1))
     }
 
-    /// Notes the use of a session; true if the browser needs a new cookie for it, so that not every response has one.
+    /// Notes the use of a session; true if the browser needs a new cookie for it, so that not every response
+    /// has one.
     pub(super) fn touch(&self, session: &mut OpenidSession, now_s: u64) -> bool {
         let rolls = self.rolling_s > 0
             && now_s.saturating_sub(session.rolled_s) >= self.rolling_s.saturating_mul(3) / 4;
@@ -246,7 +249,8 @@ mod tests {
     #[test]
     fn session_is_kept_as_long_as_it_can_hold() {
         let check = |idling_s, rolling_s, absolute_s, expected| {
-            let session = OpenidSession { created_s: 100, rolled_s: 150, used_s: 150, ..OpenidSession::default() };
+            let session =
+                OpenidSession { created_s: 100, rolled_s: 150, used_s: 150, ..OpenidSession::default() };
             let lifetimes = Lifetimes { idling_s, rolling_s, absolute_s };
             assert_eq!(lifetimes.kept_seconds(&session), expected, "{idling_s} {rolling_s} {absolute_s}");
         };

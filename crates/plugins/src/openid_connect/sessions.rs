@@ -1,5 +1,6 @@
-//! Where sessions are kept: in the cookie itself, or in Redis under an identifier that the cookie holds. In Redis a session
-//! is encrypted as in a cookie, and its key is a hash of the identifier, so that a reader of Redis has no valid cookie.
+//! Where sessions are kept: in the cookie itself, or in Redis under an identifier that the cookie holds. In
+//! Redis a session is encrypted as in a cookie, and its key is a hash of the identifier, so that a reader of
+//! Redis has no valid cookie.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -55,7 +56,11 @@ impl Sessions {
     ///
     /// # Errors
     /// Redis does not answer, a sentence for the log.
-    pub(super) async fn open(&self, exchange: &Exchange, now_s: u64) -> Result<Option<OpenidSession>, String> {
+    pub(super) async fn open(
+        &self,
+        exchange: &Exchange,
+        now_s: u64,
+    ) -> Result<Option<OpenidSession>, String> {
         let headers = &exchange.request.headers;
         let Some(store) = &self.store else { return Ok(self.jar.open(headers, now_s)) };
         let Some(id) = self.id_of(exchange) else { return Ok(None) };
@@ -69,8 +74,8 @@ impl Sessions {
         Ok(held.map(|session| OpenidSession { id: Some(id), ..session }))
     }
 
-    /// Keeps a session; the values of `Set-Cookie` for its browser. None: the session has ended since it was opened, by a
-    /// logout that ran at the same time, and is not kept.
+    /// Keeps a session; the values of `Set-Cookie` for its browser. None: the session has ended since it was
+    /// opened, by a logout that ran at the same time, and is not kept.
     ///
     /// # Errors
     /// Redis does not answer, or the session is too long for cookies, a sentence for the log.
@@ -135,7 +140,12 @@ impl RedisSessionStore {
         format!("{}:{}", self.prefix, HEXLOWER.encode(digest(&SHA256, id).as_ref())).into_bytes()
     }
 
-    async fn command(&self, local: &Rc<WorkerLocal>, key: &[u8], words: &[&[u8]]) -> Result<RedisValue, String> {
+    async fn command(
+        &self,
+        local: &Rc<WorkerLocal>,
+        key: &[u8],
+        words: &[&[u8]],
+    ) -> Result<RedisValue, String> {
         let answer = self.redis.command(local, key, words).await;
         answer.map_err(|error| format!("the session storage failed: {error}"))
     }

@@ -1,4 +1,5 @@
-//! The settings: the schema and the fields, as in APISIX. The rules that a schema cannot express are in [`check`].
+//! The settings: the schema and the fields, as in APISIX. The rules that a schema cannot express are in
+//! [`check`].
 
 pub(super) mod check;
 pub(super) mod objects;
@@ -38,12 +39,13 @@ attributes! {
         claim_validator: Option<ClaimValidator>;
         /// The path that ends a session.
         logout_path: String = "/logout".to_owned();
-        /// Where the provider sends browsers back to: a path or a URL; without it, the path of the request and `/.apisix/redirect`.
+        /// Where the provider sends browsers back to: a path or a URL; without it, the path of the request
+        /// and `/.apisix/redirect`.
         redirect_uri: Option<String>;
         /// Where the provider sends browsers to after the logout.
         post_logout_redirect_uri: Option<String>;
-        /// The treatment of a request without a token or session: auth sends the browser to the provider, deny answers 401,
-        /// pass forwards the request.
+        /// The treatment of a request without a token or session: auth sends the browser to the provider,
+        /// deny answers 401, pass forwards the request.
         unauth_action: UnauthAction = UnauthAction::Auth;
         /// The key, in PEM, that verifies bearer tokens.
         public_key: Option<String>;
@@ -91,9 +93,11 @@ attributes! {
         refresh_session_interval: Option<u64>;
         /// Seconds that the clocks of the provider and of this gateway may be apart.
         iat_slack: u64 = 120;
-        /// Accepts ID tokens and bearer tokens with the algorithm none, which proves nothing about their origin.
+        /// Accepts ID tokens and bearer tokens with the algorithm none, which proves nothing about their
+        /// origin.
         accept_none_alg: bool = false;
-        /// Accepts an ID token of the token endpoint with an algorithm that is not supported, without its signature.
+        /// Accepts an ID token of the token endpoint with an algorithm that is not supported, without its
+        /// signature.
         accept_unsupported_alg: bool = true;
         /// Seconds before its end at which an access token counts as expired.
         access_token_expires_leeway: u64 = 0;

@@ -1,4 +1,5 @@
-//! The parts of the provider's tokens that a login keeps, and the claims of a token without a check of its signature.
+//! The parts of the provider's tokens that a login keeps, and the claims of a token without a check of its
+//! signature.
 
 use data_encoding::BASE64URL_NOPAD;
 use jsonx::{Bounds, Exact};
@@ -34,8 +35,8 @@ impl Stores {
 }
 
 impl OpenidConnect {
-    /// Takes the tokens of an answer of the token endpoint, which was asked at `asked_s`, into a login. `claims` are those of
-    /// its ID token, which was checked.
+    /// Takes the tokens of an answer of the token endpoint, which was asked at `asked_s`, into a login.
+    /// `claims` are those of its ID token, which was checked.
     pub(super) fn store_tokens(
         &self,
         login: &mut SessionLogin,

@@ -1,9 +1,10 @@
-//! Sends batches of spans to a collector: OTLP over HTTP or gRPC. What may succeed later is repeated with growing waits,
-//! as the specification of OTLP says; the rest is given up at once. It knows neither requests nor how a span is written.
+//! Sends batches of spans to a collector: OTLP over HTTP or gRPC. What may succeed later is repeated with
+//! growing waits, as the specification of OTLP says; the rest is given up at once. It knows neither requests
+//! nor how a span is written.
 
-use exchange::plugin::batch::{Delivery, DeliveryFailure, BatchEntry, Sink};
+use exchange::plugin::batch::{BatchEntry, Delivery, DeliveryFailure, Sink};
 use exchange::plugin::outbound::{
-    OutboundDestination, GrpcCall, GrpcDestination, HttpClient, OutboundLimits, OutboundRequest, OutboundTls,
+    GrpcCall, GrpcDestination, HttpClient, OutboundDestination, OutboundLimits, OutboundRequest, OutboundTls,
 };
 use exchange::plugin::services::Services;
 use message::{Headers, Method};
@@ -25,8 +26,8 @@ const TOLD_MAX_BYTES: usize = 200;
 /// The path of OTLP over HTTP, and the method of OTLP over gRPC.
 const HTTP_PATH: &str = "/v1/traces";
 const GRPC_METHOD: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
-/// Statuses of gRPC that may pass: CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, ABORTED, OUT_OF_RANGE, UNAVAILABLE,
-/// DATA_LOSS.
+/// Statuses of gRPC that may pass: CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, ABORTED, OUT_OF_RANGE,
+/// UNAVAILABLE, DATA_LOSS.
 const GRPC_RETRIABLE: [u32; 7] = [1, 4, 8, 10, 11, 14, 15];
 
 /// A collector.
@@ -54,7 +55,11 @@ impl Exporter {
     ///
     /// # Errors
     /// Why it cannot be reached, or a field that cannot be sent.
-    pub(super) fn new(services: &Services, collector: &OtlpCollectorConfig, frame: OtlpEnvelope) -> Result<Exporter, String> {
+    pub(super) fn new(
+        services: &Services,
+        collector: &OtlpCollectorConfig,
+        frame: OtlpEnvelope,
+    ) -> Result<Exporter, String> {
         let mut headers = fields(collector)?;
         let uri = uri(&collector.address);
         let tls = OutboundTls::verifying(true);
@@ -89,7 +94,8 @@ impl Exporter {
         };
         let request = OutboundRequest { method: Method::Post, headers: self.headers.clone(), body };
         let answer = client.send(destination, &request, &limits).await;
-        let answer = answer.map_err(|error| ExportRefusal { reason: error.to_string(), again_ms: Some(0) })?;
+        let answer =
+            answer.map_err(|error| ExportRefusal { reason: error.to_string(), again_ms: Some(0) })?;
         if (200..300).contains(&answer.status) {
             return Ok(());
         }
@@ -108,7 +114,8 @@ impl Exporter {
             max_reply_bytes: ANSWER_MAX_BYTES,
         };
         let answer = destination.call(&call).await;
-        let answer = answer.map_err(|error| ExportRefusal { reason: error.to_string(), again_ms: Some(0) })?;
+        let answer =
+            answer.map_err(|error| ExportRefusal { reason: error.to_string(), again_ms: Some(0) })?;
         if answer.status == 0 {
             return Ok(());
         }
@@ -199,7 +206,8 @@ mod tests {
     #[test]
     fn unusable_collectors_are_refused_with_the_field() {
         let collector = |address: &str, name: &str| {
-            let mut collector = OtlpCollectorConfig { address: address.into(), ..OtlpCollectorConfig::default() };
+            let mut collector =
+                OtlpCollectorConfig { address: address.into(), ..OtlpCollectorConfig::default() };
             collector.request_headers.insert(name.into(), "a\nsecret".into());
             check(&collector).unwrap_err()
         };

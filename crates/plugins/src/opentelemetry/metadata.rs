@@ -1,5 +1,5 @@
-//! The metadata of `opentelemetry`: where spans go, how batches of them are formed, and which spans there are. It holds
-//! for all instances.
+//! The metadata of `opentelemetry`: where spans go, how batches of them are formed, and which spans there
+//! are. It holds for all instances.
 
 use exchange::plugin::batch::QueueSettings;
 use serde_json::{Map, Value};
@@ -9,15 +9,18 @@ use crate::shared::attributes::{attributes, words};
 attributes! {
     /// The metadata as it is written.
     pub(super) struct OpentelemetryMetadata {
-        /// Where the id of a new trace comes from: the field X-Request-Id of the request, if that is 32 hexadecimal digits, or random numbers.
+        /// Where the id of a new trace comes from: the field X-Request-Id of the request, if that is 32
+        /// hexadecimal digits, or random numbers.
         trace_id_source: TraceIdSource = TraceIdSource::Random;
-        /// Attributes of the resource that all spans belong to: texts, numbers and truth values. Without service.name the service is called APISIX.
+        /// Attributes of the resource that all spans belong to: texts, numbers and truth values. Without
+        /// service.name the service is called APISIX.
         resource: Map<String, Value> = Map::new(), { "additionalProperties": scalar() };
         /// The collector.
         collector: OtlpCollectorConfig = OtlpCollectorConfig::default(), { "default": { "address": ADDRESS_DEFAULT, "request_timeout": 3 } };
         /// How batches are formed.
         batch_span_processor: Processor = Processor::default(), { "default": {} };
-        /// Sets the variables $opentelemetry_trace_id, $opentelemetry_span_id and $opentelemetry_context_traceparent, for logs.
+        /// Sets the variables $opentelemetry_trace_id, $opentelemetry_span_id and
+        /// $opentelemetry_context_traceparent, for logs.
         set_ngx_var: bool = false;
         /// The spans below that of the request.
         spans: Spans = Spans::default();
@@ -59,7 +62,8 @@ words! {
 attributes! {
     /// The batch span processor.
     pub(super) struct Processor {
-        /// Whether a span is dropped where max_queue_size spans wait; otherwise only the memory for queues is the limit.
+        /// Whether a span is dropped where max_queue_size spans wait; otherwise only the memory for queues is
+        /// the limit.
         drop_on_queue_full: bool = true;
         /// How many spans may wait for the collector.
         max_queue_size: usize = 2_048, { "minimum": 1 };

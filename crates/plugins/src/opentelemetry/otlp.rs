@@ -1,5 +1,6 @@
-//! Spans in the protobuf messages of OTLP (opentelemetry/proto/trace/v1/trace.proto), written straight into a buffer: no
-//! tree of objects is made for a span, because a worker makes one for each request that it traces. It knows no request.
+//! Spans in the protobuf messages of OTLP (opentelemetry/proto/trace/v1/trace.proto), written straight into a
+//! buffer: no tree of objects is made for a span, because a worker makes one for each request that it traces.
+//! It knows no request.
 
 use std::borrow::Cow;
 
@@ -123,7 +124,8 @@ fn shown(text: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(&text[..end])
 }
 
-/// A span in the list of a batch: the tag, the length, and the fields in `body`. Allocated once, in its exact size.
+/// A span in the list of a batch: the tag, the length, and the fields in `body`. Allocated once, in its exact
+/// size.
 pub(super) fn entry(body: &[u8]) -> Vec<u8> {
     let mut entry = Vec::with_capacity(field_length(body.len()));
     write_bytes(2, body, &mut entry);

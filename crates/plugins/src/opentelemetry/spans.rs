@@ -1,5 +1,5 @@
-//! The spans of one request: that of the gateway, which begins with the request and gets its first attributes then, and
-//! those of plugins and attempts below it, which are made when the request has ended.
+//! The spans of one request: that of the gateway, which begins with the request and gets its first attributes
+//! then, and those of plugins and attempts below it, which are made when the request has ended.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use exchange::plugin::batch::BatchQueue;
 use message::Method;
 use router::vars::{BuiltinVariable, Variable, VariableSource};
 
-use super::otlp::{self, OtlpSpan, SpanKind, OtlpValue, write_attribute, write_name, write_span};
+use super::otlp::{self, OtlpSpan, OtlpValue, SpanKind, write_attribute, write_name, write_span};
 use crate::shared::tracing::ids;
 
 /// The span of a request that is reported, while the request is served.
@@ -21,7 +21,8 @@ pub(super) struct OpentelemetryRecording {
     pub(super) context: Option<TraceContext>,
     pub(super) parent_id: Option<[u8; 8]>,
     pub(super) state: Option<Box<[u8]>>,
-    /// The name and the attributes so far. A cell, because the log phase ends the span and may not change the exchange.
+    /// The name and the attributes so far. A cell, because the log phase ends the span and may not change the
+    /// exchange.
     pub(super) fields: RefCell<Vec<u8>>,
 }
 
@@ -77,7 +78,8 @@ pub(super) fn begin(exchange: &Exchange, fields: &mut Vec<u8>) {
     }
 }
 
-/// Writes the method by its registered name, or `_OTHER` and the method as it was sent: the number of its values is bounded.
+/// Writes the method by its registered name, or `_OTHER` and the method as it was sent: the number of its
+/// values is bounded.
 fn write_method(exchange: &Exchange, fields: &mut Vec<u8>) {
     let (method, text) = (exchange.request.method, exchange.request.method_text());
     if method == Method::Other {
@@ -198,7 +200,8 @@ fn end_of_request(
     write_span(&span, fields);
 }
 
-/// Adds the query and the agent as they are at the end of the request, because `data-mask` has masked them only then.
+/// Adds the query and the agent as they are at the end of the request, because `data-mask` has masked them
+/// only then.
 fn add_maskable(exchange: &Exchange, fields: &mut Vec<u8>) {
     if let Some(target) = exchange.variable(&Variable::Builtin(BuiltinVariable::RequestUri)) {
         write_attribute("http.target", OtlpValue::Text(&target.text()), fields);

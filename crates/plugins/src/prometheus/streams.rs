@@ -1,5 +1,5 @@
-//! The metrics of sessions on stream routes with `prometheus`: APISIX's names, and those of Weir with causes, bytes and
-//! durations. Sessions are few beside requests, so that all workers share one table.
+//! The metrics of sessions on stream routes with `prometheus`: APISIX's names, and those of Weir with causes,
+//! bytes and durations. Sessions are few beside requests, so that all workers share one table.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,8 +15,9 @@ use stdx::prometheus_text::{header, sample};
 use super::PrometheusConfig;
 use crate::shared::config;
 
-/// Most routes, most listeners, and most statuses by listener and node, so that neither memory nor a scrape grows with the
-/// addresses that clients of transparent listeners choose. Further ones are counted under [`OTHER`].
+/// Most routes, most listeners, and most statuses by listener and node, so that neither memory nor a scrape
+/// grows with the addresses that clients of transparent listeners choose. Further ones are counted under
+/// [`OTHER`].
 const SERIES_MAX: usize = 2_000;
 /// The label of sessions that have no series of their own.
 const OTHER: &str = "other";
@@ -147,7 +148,8 @@ fn place<T>(known: &BTreeMap<Box<str>, T>, label: Box<str>) -> Box<str> {
     if known.len() < SERIES_MAX || known.contains_key(&label) { label } else { OTHER.into() }
 }
 
-/// The code of APISIX: that of nginx, and for a session that a side has cut, which nginx calls 200, the side's.
+/// The code of APISIX: that of nginx, and for a session that a side has cut, which nginx calls 200, the
+/// side's.
 fn code(session: &StreamSession) -> u16 {
     match session.end {
         Some(SessionEnd::ClientReset) => 400,

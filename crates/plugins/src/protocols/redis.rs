@@ -1,5 +1,5 @@
-//! The protocol `redis` of stream routes: commands and replies are read as they pass (RESP 2 and 3). Commands can be delayed by
-//! rules, counted with their latency, and logged one by one.
+//! The protocol `redis` of stream routes: commands and replies are read as they pass (RESP 2 and 3). Commands
+//! can be delayed by rules, counted with their latency, and logged one by one.
 
 mod commands;
 mod faults;

@@ -1,5 +1,5 @@
-//! Requests in the background for stale entries (RFC 5861 section 3): the client that meets one first is answered from it like
-//! all others, while its request goes on to the upstream without it.
+//! Requests in the background for stale entries (RFC 5861 section 3): the client that meets one first is
+//! answered from it like all others, while its request goes on to the upstream without it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,16 +75,16 @@ impl BackgroundCounters {
     }
 }
 
-/// Whether a stale `entry` may answer a request with these directives while it is updated. A client that says how old
-/// or stale a response may be has set its own limit (RFC 9111 section 5.2.1).
+/// Whether a stale `entry` may answer a request with these directives while it is updated. A client that says
+/// how old or stale a response may be has set its own limit (RFC 9111 section 5.2.1).
 pub(super) fn answers_stale(entry: &CacheEntry, request: &Directives, now_s: u64) -> bool {
     let has_limit = request.max_age.is_some() || request.min_fresh.is_some() || request.max_stale.is_some();
     !has_limit && entry.times.may_be_stale(now_s, entry.times.while_revalidate_s)
 }
 
 impl ProxyCache {
-    /// Begins to update the stale `entry`, unless that is under way or has just failed. Gives the status by which the entry
-    /// answers the request; none if the client's own request has to update it.
+    /// Begins to update the stale `entry`, unless that is under way or has just failed. Gives the status by
+    /// which the entry answers the request; none if the client's own request has to update it.
     pub(super) fn update(
         &self,
         exchange: &Exchange,
@@ -126,8 +126,8 @@ impl ProxyCache {
         }
     }
 
-    /// Looks at the response to a background request, and puts an empty one in the place of one that is not stored: there
-    /// is no client for it.
+    /// Looks at the response to a background request, and puts an empty one in the place of one that is not
+    /// stored: there is no client for it.
     pub(super) fn background_response(
         &self,
         exchange: &mut Exchange,
@@ -148,8 +148,8 @@ impl ProxyCache {
         (outcome != Outcome::Replaced).then(no_body)
     }
 
-    /// Counts a background request that has ended with `outcome` as far as its response tells, and keeps the next one
-    /// waiting if it was in vain.
+    /// Counts a background request that has ended with `outcome` as far as its response tells, and keeps the
+    /// next one waiting if it was in vain.
     pub(super) fn background_ended(&self, exchange: &Exchange, visit: &ProxyCacheState, outcome: Outcome) {
         let is_cut = outcome == Outcome::Replaced && exchange.failure.is_some();
         let is_too_long = exchange.copies.tap_refusal.as_ref().is_some_and(|refusal| refusal.get());
@@ -181,7 +181,8 @@ impl ProxyCache {
     }
 }
 
-/// Makes a request one for the whole response: entries answer HEAD and ranges, and are made of responses to GET.
+/// Makes a request one for the whole response: entries answer HEAD and ranges, and are made of responses to
+/// GET.
 fn ask_for_whole(exchange: &mut Exchange) {
     let request = &mut exchange.request;
     if request.method == Method::Head {

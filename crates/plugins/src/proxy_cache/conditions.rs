@@ -1,4 +1,5 @@
-//! Conditional requests and ranges of clients, answered from a whole stored response (RFC 9110 sections 13 and 14).
+//! Conditional requests and ranges of clients, answered from a whole stored response (RFC 9110 sections 13
+//! and 14).
 
 use std::ops::Range;
 
@@ -106,7 +107,8 @@ fn weak(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
-/// Whether the validator of `If-Range` is that of the stored response: a strong tag, or the very date (section 13.1.5).
+/// Whether the validator of `If-Range` is that of the stored response: a strong tag, or the very date
+/// (section 13.1.5).
 fn is_same(validator: &[u8], stored: &Headers) -> bool {
     let of = |id: FieldId| stored.get_known(id);
     match validator {
@@ -116,7 +118,8 @@ fn is_same(validator: &[u8], stored: &Headers) -> bool {
     }
 }
 
-/// One range of bytes. Several ranges, and another unit, are answered by the whole response, as the RFC allows.
+/// One range of bytes. Several ranges, and another unit, are answered by the whole response, as the RFC
+/// allows.
 fn part(range: &[u8], length: u64) -> Portion {
     let Some(Ok(set)) = range.strip_prefix(b"bytes=").map(std::str::from_utf8) else { return Portion::Whole };
     let Some((first, last)) = set.trim().split_once('-') else { return Portion::Whole };

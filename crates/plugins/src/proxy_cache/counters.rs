@@ -1,5 +1,5 @@
-//! The cache statuses of the requests of a zone, counted by each worker for itself so that a hit writes no memory that another
-//! worker reads.
+//! The cache statuses of the requests of a zone, counted by each worker for itself so that a hit writes no
+//! memory that another worker reads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,10 +15,11 @@ pub(super) enum CacheStatus {
     Hit,
     /// The entry was stale, and the upstream has sent another one.
     Expired,
-    /// Answered by a stale entry because the upstream failed or the client allows it, or not answered by an entry that is
-    /// not fresh enough for the client.
+    /// Answered by a stale entry because the upstream failed or the client allows it, or not answered by an
+    /// entry that is not fresh enough for the client.
     Stale,
-    /// Answered by a stale entry while a request asks for a fresh one, in the background or for another client.
+    /// Answered by a stale entry while a request asks for a fresh one, in the background or for another
+    /// client.
     Updating,
     /// The upstream has confirmed the stale entry.
     Revalidated,

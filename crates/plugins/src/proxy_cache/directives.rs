@@ -1,4 +1,5 @@
-//! Cache-Control of requests and responses (RFC 9111 section 5.2, RFC 5861), and the dates beside it. It decides nothing.
+//! Cache-Control of requests and responses (RFC 9111 section 5.2, RFC 5861), and the dates beside it. It
+//! decides nothing.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -105,7 +106,8 @@ fn is_quoted(text: &[u8]) -> bool {
     !ends_inside && !escaped
 }
 
-/// Whole seconds, perhaps in quotes; 0 for anything else, and the most that a `u32` holds for more (RFC 9111 section 1.2.2).
+/// Whole seconds, perhaps in quotes; 0 for anything else, and the most that a `u32` holds for more (RFC 9111
+/// section 1.2.2).
 fn seconds(text: &[u8]) -> u64 {
     let text = text.trim_ascii();
     let plain = text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or(text);

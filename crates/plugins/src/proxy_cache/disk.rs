@@ -1,5 +1,6 @@
-//! Bodies on disk: one file for each entry, in folders as nginx names them. The index is in memory and made anew at a start.
-//! Workers never wait for a disk: they read pages that the kernel has in memory, and everything else is done by threads of the zone.
+//! Bodies on disk: one file for each entry, in folders as nginx names them. The index is in memory and made
+//! anew at a start. Workers never wait for a disk: they read pages that the kernel has in memory, and
+//! everything else is done by threads of the zone.
 
 mod file;
 mod format;
@@ -26,7 +27,7 @@ use super::zone::Zone;
 
 pub(super) use file::DiskFile;
 pub(super) use read::{DiskBody, PIECE_BYTES};
-pub(super) use write::{EntryDestination, DiskFill, rewrite_head};
+pub(super) use write::{DiskFill, EntryDestination, rewrite_head};
 
 /// Bytes of responses on their way to the disk; more are not stored, because the disk is too slow for it.
 const QUEUED_BYTES_MAX: u64 = 32 << 20;
@@ -147,7 +148,8 @@ impl DiskStore {
     }
 }
 
-/// Makes the folder of a zone on disk, starts its threads and reads its index; without a disk nothing is to be done.
+/// Makes the folder of a zone on disk, starts its threads and reads its index; without a disk nothing is to
+/// be done.
 pub(super) fn start(zone: &Arc<Zone>) {
     let Some(disk) = &zone.disk else { return };
     if disk.is_started() {
@@ -194,7 +196,8 @@ fn make_folder(path: &Path) -> Result<(), String> {
     made.map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Removes parts of files that an earlier process did not finish, and nothing else: a folder may hold files of others.
+/// Removes parts of files that an earlier process did not finish, and nothing else: a folder may hold files
+/// of others.
 fn remove_parts(temporary: &Path) -> io::Result<()> {
     for entry in fs::read_dir(temporary)? {
         let entry = entry?;

@@ -1,4 +1,5 @@
-//! A stored response: its head, its body and its times. An entry never changes; a refreshed one takes its place.
+//! A stored response: its head, its body and its times. An entry never changes; a refreshed one takes its
+//! place.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,7 +57,8 @@ impl EntryTimes {
         }
     }
 
-    /// Seconds since it was stored. A wall clock that was set back makes a new entry, not one from the future.
+    /// Seconds since it was stored. A wall clock that was set back makes a new entry, not one from the
+    /// future.
     pub(super) fn resident_s(&self, now_s: u64) -> u64 {
         now_s.saturating_sub(self.stored_s)
     }
@@ -82,8 +84,9 @@ impl EntryTimes {
     }
 }
 
-/// Seconds, beside the rest of the current one, for which a stale entry is not updated after an update in vain: clients
-/// are answered from it, and would otherwise send one request after the other to an upstream that fails.
+/// Seconds, beside the rest of the current one, for which a stale entry is not updated after an update in
+/// vain: clients are answered from it, and would otherwise send one request after the other to an upstream
+/// that fails.
 const HOLD_S: u64 = 1;
 
 impl CacheEntry {
@@ -119,7 +122,8 @@ impl CacheEntry {
         (body + self.headers.memory() + size_of::<CacheEntry>()) as u64
     }
 
-    /// The entry after a 304 with these fields (RFC 9111 section 3.2): they replace stored fields of the same name.
+    /// The entry after a 304 with these fields (RFC 9111 section 3.2): they replace stored fields of the same
+    /// name.
     pub(super) fn refreshed(&self, fields: &Headers, times: EntryTimes) -> CacheEntry {
         let mut headers = self.headers.clone();
         let is_newer = |id: FieldId| !KEPT_BY_REFRESH.contains(&id);

@@ -1,5 +1,5 @@
-//! A response on its way into a zone: a copy of the body, made while the client gets it. A response that is cut is never
-//! stored.
+//! A response on its way into a zone: a copy of the body, made while the client gets it. A response that is
+//! cut is never stored.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,8 +10,8 @@ use exchange::plugin::BodyTap;
 use exchange::plugin::event_stream::is_event_stream;
 use net::env;
 
-use super::disk::{EntryDestination, DiskFill};
-use super::entry::{CachedBody, CacheEntry};
+use super::disk::{DiskFill, EntryDestination};
+use super::entry::{CacheEntry, CachedBody};
 use super::flight::Leader;
 use super::zone::Zone;
 

@@ -1,4 +1,5 @@
-//! Fills in progress: one for each key of a zone, so that requests that miss together become one request to the upstream.
+//! Fills in progress: one for each key of a zone, so that requests that miss together become one request to
+//! the upstream.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,8 +67,8 @@ impl Flights {
         FlightRole::Lead(Leader { flights: self.clone(), key: key.clone(), flight })
     }
 
-    /// Notes that a key was purged: a response that is under way for one of its variants is older than that. A purge is
-    /// rare, and looks at all fills.
+    /// Notes that a key was purged: a response that is under way for one of its variants is older than that.
+    /// A purge is rare, and looks at all fills.
     pub(super) fn purge(&self, primary: &[u8]) {
         for flight in self.0.lock().values().filter(|flight| *flight.primary == *primary) {
             flight.purged.store(true, Ordering::Relaxed);

@@ -30,7 +30,8 @@ enum CacheKeyPart {
     Variable(Variable),
 }
 
-/// Texts and variables. Their values, one behind the other, say yes or no: yes unless the result is empty or `0`.
+/// Texts and variables. Their values, one behind the other, say yes or no: yes unless the result is empty or
+/// `0`.
 pub(super) struct Flag(Box<[CacheKeyPart]>);
 
 impl KeyTemplate {
@@ -84,8 +85,8 @@ impl KeyTemplate {
             }
             _ => key.push(b'-'),
         }
-        // Beside the consumer too: the credentials may be those of an end user, which the upstream checks (RFC 9111
-        // section 3.5).
+        // Beside the consumer too: the credentials may be those of an end user, which the upstream checks
+        // (RFC 9111 section 3.5).
         self.write_authorization(exchange, key);
         write_user_fields(exchange, key);
         for part in &self.parts {

@@ -1,5 +1,6 @@
-//! A cache for a plugin that makes the keys of its requests itself: the same zones, store and rules, without templates,
-//! bypasses and directives of requests. Its entries can be removed by their key in any later request.
+//! A cache for a plugin that makes the keys of its requests itself: the same zones, store and rules, without
+//! templates, bypasses and directives of requests. Its entries can be removed by their key in any later
+//! request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -15,13 +16,14 @@ use parking_lot::Mutex;
 
 use super::counters::CacheStatus;
 use super::key::{GivenKey, KeyTemplate, framed};
-use super::rules::{Lifetime, CacheRules};
+use super::rules::{CacheRules, Lifetime};
 use super::visit::ProxyCacheState;
 use super::zone::Zone;
 use super::zones::Zones;
-use super::{ProxyCache, CacheStrategy, looks_late};
+use super::{CacheStrategy, ProxyCache, looks_late};
 
-/// Milliseconds for which requests wait for another one that asks the upstream for the same: the default of `proxy-cache`.
+/// Milliseconds for which requests wait for another one that asks the upstream for the same: the default of
+/// `proxy-cache`.
 const COALESCE_MS: u64 = 5_000;
 /// The first byte of keys made here, which tells them from those of `proxy-cache`.
 const KEY_MARK: u8 = b'k';
@@ -99,7 +101,8 @@ impl KeyedCache {
         self.cache.looks_late
     }
 
-    /// Gives the request the key of its method, scheme, host, user and these parts; the key is 64 hexadecimal digits.
+    /// Gives the request the key of its method, scheme, host, user and these parts; the key is 64 hexadecimal
+    /// digits.
     pub(crate) fn set_key<'p>(
         &self,
         exchange: &mut Exchange,

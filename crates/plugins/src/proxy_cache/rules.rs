@@ -1,5 +1,5 @@
-//! Whether a response may be stored and how long it is fresh, by RFC 9111 and by the contract where it is less strict. It
-//! keeps nothing.
+//! Whether a response may be stored and how long it is fresh, by RFC 9111 and by the contract where it is
+//! less strict. It keeps nothing.
 
 use message::{FieldId, Headers, Version};
 
@@ -55,8 +55,8 @@ pub(super) enum StorageRefusal {
 }
 
 impl CacheRules {
-    /// How long the response with this head may be used, of which `has_end` says whether its length or its last chunk bounds
-    /// it.
+    /// How long the response with this head may be used, of which `has_end` says whether its length or its
+    /// last chunk bounds it.
     ///
     /// # Errors
     /// Why it must not be stored.

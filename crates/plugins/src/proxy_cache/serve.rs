@@ -10,11 +10,11 @@ use message::{FieldId, Method};
 
 use super::conditions::{Conditions, Portion, portion};
 use super::disk::{DiskBody, PIECE_BYTES};
-use super::entry::{CachedBody, CacheEntry};
+use super::entry::{CacheEntry, CachedBody};
 
-/// Makes the response of `entry` that of the exchange. `conditions` are those of the request where they were taken out of
-/// it. None where the file of the body has to be opened first, unless it `opens_late`: then a file that cannot be read cuts
-/// the response.
+/// Makes the response of `entry` that of the exchange. `conditions` are those of the request where they were
+/// taken out of it. None where the file of the body has to be opened first, unless it `opens_late`: then a
+/// file that cannot be read cuts the response.
 pub(super) fn reply(
     exchange: &mut Exchange,
     entry: &Arc<CacheEntry>,

@@ -1,4 +1,5 @@
-//! The response of the upstream, seen by the cache: stored, replaced by an entry that it confirms, or by a stale one.
+//! The response of the upstream, seen by the cache: stored, replaced by an entry that it confirms, or by a
+//! stale one.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -12,7 +13,7 @@ use super::ProxyCache;
 use super::background::no_body;
 use super::counters::CacheStatus;
 use super::disk::{EntryDestination, rewrite_head};
-use super::entry::{CachedBody, CacheEntry, EntryTimes, stored_fields};
+use super::entry::{CacheEntry, CachedBody, EntryTimes, stored_fields};
 use super::fill::Fill;
 use super::rules::{StorageRefusal, has_end};
 use super::serve;
@@ -75,7 +76,8 @@ impl ProxyCache {
         {
             return Some(reply);
         }
-        // The messages of a call are no body for a client that a plugin translates for, and their status is not kept.
+        // The messages of a call are no body for a client that a plugin translates for, and their status is
+        // not kept.
         if stores && exchange.grpc.is_none() && !self.store(exchange, key) {
             return not_modified(exchange);
         }
@@ -92,8 +94,8 @@ impl ProxyCache {
         let leader = visit.leader.take();
         let mut refreshed = entry.refreshed(&exchange.response.headers, entry.times);
         if !exchange.response.headers.contains_known(FieldId::Date) {
-            // It was made now, not when the entry was (RFC 9110 section 6.6.1). The entry has the field already, so that there
-            // is room for it.
+            // It was made now, not when the entry was (RFC 9110 section 6.6.1). The entry has the field
+            // already, so that there is room for it.
             let _ = refreshed.headers.set_known(FieldId::Date, &exchange.local().http_date());
         }
         let judged = self.rules.judge(entry.status, &refreshed.headers, true, now_s);
@@ -135,8 +137,8 @@ impl ProxyCache {
         let freshness = match judged {
             Ok(freshness) if !is_refused && !is_too_long => freshness,
             judged => {
-                // A refusal by the response itself counts for the next requests too, unless this one was told to go past
-                // the cache: it may be that of a user, and the entry of all others stays.
+                // A refusal by the response itself counts for the next requests too, unless this one was told
+                // to go past the cache: it may be that of a user, and the entry of all others stays.
                 let is_of_all = !is_bypassed && !is_refused;
                 let marks = match judged {
                     Ok(_) => is_too_long,
@@ -178,7 +180,8 @@ fn asked_signature(exchange: &Exchange, fields: &[Box<str>]) -> Vec<u8> {
     signature(fields, asked.unwrap_or(&exchange.request.headers))
 }
 
-/// The answer to a client with conditions, which were taken out of its request for a response that is not stored after all.
+/// The answer to a client with conditions, which were taken out of its request for a response that is not
+/// stored after all.
 fn not_modified(exchange: &mut Exchange) -> Option<Box<StoredReply>> {
     let conditions = exchange.state::<ProxyCacheState>().conditions.take()?;
     let response = &mut exchange.response;
@@ -191,8 +194,8 @@ fn not_modified(exchange: &mut Exchange) -> Option<Box<StoredReply>> {
     Some(no_body())
 }
 
-/// Whether the next response to the same request probably has this status as well. It has not if the status is about a
-/// range or a condition of one request, or about a moment.
+/// Whether the next response to the same request probably has this status as well. It has not if the status
+/// is about a range or a condition of one request, or about a moment.
 fn is_lasting(status: u16) -> bool {
     status < 500 && !matches!(status, 206 | 304 | 408 | 412 | 416 | 425 | 429)
 }

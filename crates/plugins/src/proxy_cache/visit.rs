@@ -1,10 +1,11 @@
-//! The way of one request through the cache before the upstream is asked: found, bypassed, or waiting for another one.
+//! The way of one request through the cache before the upstream is asked: found, bypassed, or waiting for
+//! another one.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{PhaseDecision, Flow, BufferedReply, StoredReply};
+use exchange::plugin::{BufferedReply, Flow, PhaseDecision, StoredReply};
 use message::{FieldId, Headers, Method};
 use net::env;
 
@@ -13,8 +14,8 @@ use super::background::{Outcome, answers_stale};
 use super::conditions::{Conditions, has_precondition};
 use super::counters::CacheStatus;
 use super::directives::Directives;
-use super::entry::{CachedBody, CacheEntry};
-use super::flight::{Leader, FlightRole};
+use super::entry::{CacheEntry, CachedBody};
+use super::flight::{FlightRole, Leader};
 use super::serve;
 use super::zone::ZoneLookup;
 
@@ -33,8 +34,8 @@ pub(super) struct ProxyCacheState {
     pub(super) stale: Option<Arc<CacheEntry>>,
     /// The upstream is asked whether the stale entry is still good.
     pub(super) revalidates: bool,
-    /// The fields of the request when its entry was looked for: plugins and attempts change them afterwards, and the next
-    /// request is looked for by what it has then.
+    /// The fields of the request when its entry was looked for: plugins and attempts change them afterwards,
+    /// and the next request is looked for by what it has then.
     pub(super) asked: Option<Box<Headers>>,
     /// The client's conditions, taken out of the request.
     pub(super) conditions: Option<Conditions>,
@@ -81,7 +82,8 @@ impl ProxyCache {
         self.look(exchange, &request)
     }
 
-    /// Goes past the cache. As nginx does, a zone on disk stores the response of a request that `cache_bypass` sends past it.
+    /// Goes past the cache. As nginx does, a zone on disk stores the response of a request that
+    /// `cache_bypass` sends past it.
     fn bypass<'a>(&self, exchange: &mut Exchange, is_configured: bool) -> Flow<'a> {
         let stores = !self.in_memory && is_configured && exchange.request.method != Method::Head;
         let key = stores.then(|| self.key_of(exchange, exchange.request.method));
@@ -269,9 +271,9 @@ impl ProxyCache {
         }
     }
 
-    /// Sends the request on, so that its response can be stored: without conditions of the client, and with one of its own
-    /// where there is a stale entry. Where the last response could not be stored, the client `keeps_conditions`: the whole
-    /// response would be of no further use.
+    /// Sends the request on, so that its response can be stored: without conditions of the client, and with
+    /// one of its own where there is a stale entry. Where the last response could not be stored, the client
+    /// `keeps_conditions`: the whole response would be of no further use.
     pub(super) fn go_on(
         &self,
         exchange: &mut Exchange,

@@ -1,5 +1,5 @@
-//! A zone: stored responses by key, process-wide, within a number of bytes. Admission and eviction are those of
-//! `quick_cache`: an entry that is asked for once does not displace one that is asked for often.
+//! A zone: stored responses by key, process-wide, within a number of bytes. Admission and eviction are those
+//! of `quick_cache`: an entry that is asked for once does not displace one that is asked for often.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,8 +12,8 @@ use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use super::background::BackgroundCounters;
 use super::counters::CacheCounters;
 use super::disk::DiskStore;
-use super::entry::{CachedBody, CacheEntry};
-use super::flight::{Flights, FlightRole};
+use super::entry::{CacheEntry, CachedBody};
+use super::flight::{FlightRole, Flights};
 use super::settings::ZoneSettings;
 use super::vary::{Variants, write_signature};
 
@@ -131,14 +131,23 @@ impl Zone {
         }
     }
 
-    /// Stores an entry of `key`, for requests with this `signature` of the `fields` that its response varies by.
-    pub(super) fn insert(&self, key: &Arc<[u8]>, fields: &[Box<str>], signature: &[u8], entry: Arc<CacheEntry>) {
+    /// Stores an entry of `key`, for requests with this `signature` of the `fields` that its response varies
+    /// by.
+    pub(super) fn insert(
+        &self,
+        key: &Arc<[u8]>,
+        fields: &[Box<str>],
+        signature: &[u8],
+        entry: Arc<CacheEntry>,
+    ) {
         if fields.is_empty() {
             self.forget_variants(key);
             return self.put(key.clone(), ZoneSlotKind::Entry(entry));
         }
         let variants = match self.store.peek(key) {
-            Some(ZoneSlot { kind: ZoneSlotKind::Variants(variants), .. }) if &*variants.fields == fields => variants,
+            Some(ZoneSlot { kind: ZoneSlotKind::Variants(variants), .. }) if &*variants.fields == fields => {
+                variants
+            }
             _ => {
                 self.forget_variants(key);
                 let variants = Arc::new(Variants::new(fields.into()));
@@ -161,7 +170,10 @@ impl Zone {
 
     /// Notes that the response for `key` could not be stored this time: what there is of the key stays.
     pub(super) fn pass_unless_stored(&self, key: &Arc<[u8]>) {
-        if !matches!(self.store.peek(key), Some(ZoneSlot { kind: ZoneSlotKind::Entry(_) | ZoneSlotKind::Variants(_), .. })) {
+        if !matches!(
+            self.store.peek(key),
+            Some(ZoneSlot { kind: ZoneSlotKind::Entry(_) | ZoneSlotKind::Variants(_), .. })
+        ) {
             self.put(key.clone(), ZoneSlotKind::Passes(env::wall_clock().as_secs() + PASS_S));
         }
     }
@@ -171,11 +183,15 @@ impl Zone {
         self.disk.as_ref().is_none_or(|disk| disk.is_started())
     }
 
-    /// Removes everything of `key`, and keeps a response under way for it from being stored; false if there was nothing.
+    /// Removes everything of `key`, and keeps a response under way for it from being stored; false if there
+    /// was nothing.
     pub(super) fn purge(&self, key: &[u8]) -> bool {
         self.flights.purge(key);
         self.forget_variants(key);
-        matches!(self.store.remove(key), Some((_, ZoneSlot { kind: ZoneSlotKind::Entry(_) | ZoneSlotKind::Variants(_), .. })))
+        matches!(
+            self.store.remove(key),
+            Some((_, ZoneSlot { kind: ZoneSlotKind::Entry(_) | ZoneSlotKind::Variants(_), .. }))
+        )
     }
 
     fn forget_variants(&self, key: &[u8]) {
@@ -194,10 +210,14 @@ impl Zone {
                 let memory = memory + entry.memory_bytes();
                 match &entry.body {
                     CachedBody::Memory(_) => memory,
-                    CachedBody::Disk(file) => file.disk_bytes().max(memory.saturating_mul(self.disk_per_memory)),
+                    CachedBody::Disk(file) => {
+                        file.disk_bytes().max(memory.saturating_mul(self.disk_per_memory))
+                    }
                 }
             }
-            ZoneSlotKind::Variants(_) | ZoneSlotKind::Passes(_) => memory.saturating_mul(self.disk_per_memory),
+            ZoneSlotKind::Variants(_) | ZoneSlotKind::Passes(_) => {
+                memory.saturating_mul(self.disk_per_memory)
+            }
         };
         self.store.insert(key, ZoneSlot { kind, weight });
     }
@@ -218,7 +238,8 @@ impl Zone {
         self.store.shard_capacity() / 2
     }
 
-    /// Takes memory for `bytes` of a response that is not stored yet; false if as much is taken as the zone may have.
+    /// Takes memory for `bytes` of a response that is not stored yet; false if as much is taken as the zone
+    /// may have.
     pub(super) fn take_filling(&self, bytes: u64) -> bool {
         let taken = self.filling.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let fits = taken <= self.capacity;

@@ -1,5 +1,5 @@
-//! All zones of this instance, and their metrics. They live as long as the process, so that no change of the configuration
-//! empties one.
+//! All zones of this instance, and their metrics. They live as long as the process, so that no change of the
+//! configuration empties one.
 
 use std::sync::{Arc, OnceLock};
 
@@ -42,8 +42,8 @@ impl Zones {
         Zones { zones, disk_ttl_s: settings.disk_ttl_s, serves }
     }
 
-    /// Makes the zones of `settings` those of the plugins that have their state in `states`, as long as the result is held. One on disk
-    /// starts when a plugin uses it first.
+    /// Makes the zones of `settings` those of the plugins that have their state in `states`, as long as the
+    /// result is held. One on disk starts when a plugin uses it first.
     pub fn start(settings: &CacheSettings, states: &StateRegistry) -> Arc<Zones> {
         states.keep(KEY, || Zones::new(settings, true))
     }

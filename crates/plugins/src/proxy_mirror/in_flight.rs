@@ -1,5 +1,5 @@
-//! The limits of copies that are under way: their number at one mirror, so that a silent one does not keep others from
-//! getting copies, and the bytes that a worker holds for all of them. It sends none.
+//! The limits of copies that are under way: their number at one mirror, so that a silent one does not keep
+//! others from getting copies, and the bytes that a worker holds for all of them. It sends none.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -28,7 +28,11 @@ pub(super) struct MirrorPermit {
 
 impl MirrorPermit {
     /// A place for a copy with a body of so many bytes; `None` if there is none left.
-    pub(super) fn take(copies: &Arc<MirrorCopyCount>, bodies: &Rc<MirrorBodyBytes>, bytes: usize) -> Option<MirrorPermit> {
+    pub(super) fn take(
+        copies: &Arc<MirrorCopyCount>,
+        bodies: &Rc<MirrorBodyBytes>,
+        bytes: usize,
+    ) -> Option<MirrorPermit> {
         if bodies.0.get() + bytes > BYTES_MAX {
             return None;
         }
@@ -57,7 +61,10 @@ mod tests {
         let places: Vec<MirrorPermit> = (0..COPIES_MAX).map_while(|_| take(1)).collect();
         assert_eq!(places.len(), COPIES_MAX);
         assert!(take(0).is_none());
-        assert!(MirrorPermit::take(&Arc::default(), &bodies, 1).is_some(), "another mirror has places of its own");
+        assert!(
+            MirrorPermit::take(&Arc::default(), &bodies, 1).is_some(),
+            "another mirror has places of its own"
+        );
         drop(places);
         let half = take(BYTES_MAX / 2);
         assert!(half.is_some() && take(BYTES_MAX / 2 + 1).is_none());

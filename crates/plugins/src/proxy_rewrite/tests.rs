@@ -86,7 +86,8 @@ fn targets() {
     check(pairs.clone(), "/b/z?q", "/c?d=1/z&q");
     check(pairs.clone(), "/z/b", "/z/b");
     check(pairs, "/a/x%20y/%C3%A4", "/%C3%A4/x%20y");
-    // An encoded question mark stays one. An encoded slash is matched as a slash, unless it is set to stay one.
+    // An encoded question mark stays one. An encoded slash is matched as a slash, unless it is set to stay
+    // one.
     check(json!({ "regex_uri": ["^/a/(.*)", "/$1"] }), "/a/x%3Fy?z", "/x%3Fy?z");
     check(json!({ "regex_uri": ["^/a/(.*)", "/$1"] }), "/a/x%2Fy", "/x/y");
     check(json!({ "regex_uri": ["^/a/(.*)", "/$1"] }), "/a/x%252Fy", "/x%252Fy");

@@ -1,5 +1,5 @@
-//! The fields and the body of a request as values that a schema can check. Refuses nothing itself except what cannot be
-//! decoded.
+//! The fields and the body of a request as values that a schema can check. Refuses nothing itself except what
+//! cannot be decoded.
 
 use jsonx::Bounds;
 use message::Headers;

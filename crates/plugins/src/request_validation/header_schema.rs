@@ -1,5 +1,5 @@
-//! Rewrites a schema of fields so that the names of fields in it are those of the checked object, whatever their case.
-//! Does not follow `$ref`.
+//! Rewrites a schema of fields so that the names of fields in it are those of the checked object, whatever
+//! their case. Does not follow `$ref`.
 
 use serde_json::{Map, Value};
 

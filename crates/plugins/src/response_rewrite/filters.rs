@@ -117,12 +117,19 @@ impl Filters {
         }
     }
 
-    fn apply_to_whole(&self, exchange: &mut Exchange, codings: &[u8], body: &mut Vec<u8>) -> ResponseStep<'static> {
+    fn apply_to_whole(
+        &self,
+        exchange: &mut Exchange,
+        codings: &[u8],
+        body: &mut Vec<u8>,
+    ) -> ResponseStep<'static> {
         if !codings.is_empty() {
             match decode::decode(codings, body, self.limit_bytes) {
                 Ok(decoded) => *body = decoded,
                 // Its head still has the coding.
-                Err(decode::DecodeError::Malformed) if decode::is_deflate(codings) => return ResponseStep::Done,
+                Err(decode::DecodeError::Malformed) if decode::is_deflate(codings) => {
+                    return ResponseStep::Done;
+                }
                 // The response fails, because text that a filter would have removed must not be sent.
                 Err(reason) => {
                     if let Some(count) = UNDECODED.add(1, exchange.local().now_ms()) {

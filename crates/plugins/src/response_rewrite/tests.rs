@@ -1,4 +1,5 @@
-//! Configurations that `response-rewrite` accepts, check_configuration, and its effect on requests and responses.
+//! Configurations that `response-rewrite` accepts, check_configuration, and its effect on requests and
+//! responses.
 use super::*;
 use exchange::testing::{Scene, accepts, check_configuration, lines, respond};
 use model::catalog::SchemaType;

@@ -1,5 +1,6 @@
-//! Calls of plugins to an API that takes forms and answers JSON, such as the endpoints of an OpenID provider. It knows no
-//! endpoint. Errors are sentences for the log: they name the server and never hold a token or a secret.
+//! Calls of plugins to an API that takes forms and answers JSON, such as the endpoints of an OpenID provider.
+//! It knows no endpoint. Errors are sentences for the log: they name the server and never hold a token or a
+//! secret.
 
 use exchange::local::WorkerLocal;
 use exchange::plugin::call_failures::CallFailures;
@@ -119,9 +120,12 @@ pub(crate) async fn get(
 /// The JSON in an answer with status 200 or 201, as any type.
 ///
 /// # Errors
-/// The status is another one, or the body is not JSON. Of the body only the member `error` is told, because others may hold
-/// tokens.
-pub(crate) fn json<T: DeserializeOwned>(answer: &OutboundResponse, of: &OutboundDestination) -> Result<T, String> {
+/// The status is another one, or the body is not JSON. Of the body only the member `error` is told, because
+/// others may hold tokens.
+pub(crate) fn json<T: DeserializeOwned>(
+    answer: &OutboundResponse,
+    of: &OutboundDestination,
+) -> Result<T, String> {
     if !matches!(answer.status, 200 | 201) {
         let value: Option<Value> = jsonx::read(&answer.body, Bounds::SMALL).ok();
         let code = value.as_ref().and_then(|value| value["error"].as_str()).filter(|code| is_code(code));

@@ -1,8 +1,9 @@
-//! Attributes of plugins, written once: one entry of `attributes!` is the property of the JSON Schema, the field of the
-//! configuration and its default. It knows no plugin; the schema has checked values before they are read here.
+//! Attributes of plugins, written once: one entry of `attributes!` is the property of the JSON Schema, the
+//! field of the configuration and its default. It knows no plugin; the schema has checked values before they
+//! are read here.
 //!
-//! An entry is `/// description`, `name: Type`, then perhaps `= default` and `{ further keywords of the property }`. Without a
-//! default it is required, unless its type is an `Option`.
+//! An entry is `/// description`, `name: Type`, then perhaps `= default` and
+//! `{ further keywords of the property }`. Without a default it is required, unless its type is an `Option`.
 
 use serde_json::{Map, Value, json};
 use stdx::nearest::nearest;
@@ -39,7 +40,8 @@ pub(crate) trait FieldSet: Attribute {
     fn take(fields: &mut AttributeFields) -> Result<Self, String>;
 }
 
-/// Defines the configuration of a plugin, or an object inside one. Keywords of the whole object follow the struct.
+/// Defines the configuration of a plugin, or an object inside one. Keywords of the whole object follow the
+/// struct.
 macro_rules! attributes {
     (
         $(#[$meta:meta])*

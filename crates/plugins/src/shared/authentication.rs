@@ -1,7 +1,9 @@
-//! The part of authentication that all methods share: finding the consumer, letting a request pass as a consumer or as the
-//! anonymous one, and refusing it. It knows no method; [`places`] are the parts of a request where credentials are.
+//! The part of authentication that all methods share: finding the consumer, letting a request pass as a
+//! consumer or as the anonymous one, and refusing it. It knows no method; [`places`] are the parts of a
+//! request where credentials are.
 //!
-//! A plugin changes nothing of a request before its credential has proved good, so that `multi-auth` can try another method.
+//! A plugin changes nothing of a request before its credential has proved good, so that `multi-auth` can try
+//! another method.
 
 pub(crate) mod places;
 
@@ -10,7 +12,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::exchange::Consumer;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{Flow, BufferedReply};
+use exchange::plugin::{BufferedReply, Flow};
 
 use super::config::is_reference;
 use super::consumer::set_consumer_headers;
@@ -64,7 +66,8 @@ impl AuthenticationRefusal {
 }
 
 impl Authentication {
-    /// Refusals name `scheme` and `realm`; with `anonymous_consumer` requests without a good credential count as its requests.
+    /// Refusals name `scheme` and `realm`; with `anonymous_consumer` requests without a good credential count
+    /// as its requests.
     pub(crate) fn new(scheme: &str, realm: &str, anonymous_consumer: Option<Box<str>>) -> Authentication {
         let challenge = format!("{scheme} realm=\"{realm}\"").into();
         Authentication { anonymous_consumer, challenge, pace: Pace::every_ms(LOG_INTERVAL_MS) }
@@ -77,7 +80,8 @@ impl Authentication {
         Flow::Continue
     }
 
-    /// Lets the request pass as the anonymous consumer, after `hide` has removed its credentials, or refuses it.
+    /// Lets the request pass as the anonymous consumer, after `hide` has removed its credentials, or refuses
+    /// it.
     pub(crate) fn refuse(
         &self,
         exchange: &mut Exchange,
@@ -110,8 +114,8 @@ impl Authentication {
     }
 }
 
-/// The consumer that `key` finds in `plugin`. Keys are found by a hash with a secret seed. The text of a reference to a
-/// secret finds none, because a reference that cannot be resolved keeps its text.
+/// The consumer that `key` finds in `plugin`. Keys are found by a hash with a secret seed. The text of a
+/// reference to a secret finds none, because a reference that cannot be resolved keeps its text.
 pub(crate) fn find_consumer(exchange: &Exchange, plugin: &str, key: &str) -> Option<Arc<Consumer>> {
     if is_reference(key) {
         return None;

@@ -1,5 +1,5 @@
-//! The settings of a batch queue, as every logger is configured with them (contract: APISIX's batch processor). It knows
-//! no logger.
+//! The settings of a batch queue, as every logger is configured with them (contract: APISIX's batch
+//! processor). It knows no logger.
 
 use exchange::plugin::batch::QueueSettings;
 use serde_json::{Value, json};

@@ -1,9 +1,9 @@
-//! Reading a plugin's configuration, its identity, and texts in it that stand for others. It knows no plugin; schemas have
-//! had their say before.
+//! Reading a plugin's configuration, its identity, and texts in it that stand for others. It knows no plugin;
+//! schemas have had their say before.
 
 use serde_json::{Map, Value};
 
-use super::attributes::{Attribute, FieldSet, AttributeFields};
+use super::attributes::{Attribute, AttributeFields, FieldSet};
 
 /// The configuration as `T`, without `_meta`, which every plugin may have.
 ///
@@ -31,16 +31,16 @@ pub(crate) fn identity(config: &Value) -> String {
     config.to_string()
 }
 
-/// Whether a text is a reference to a secret (contract section 2.3), in upper or lower case. Its value is unknown until
-/// it is resolved; one that cannot be resolved keeps its text.
+/// Whether a text is a reference to a secret (contract section 2.3), in upper or lower case. Its value is
+/// unknown until it is resolved; one that cannot be resolved keeps its text.
 pub(crate) fn is_reference(text: &str) -> bool {
     let begins =
         |scheme: &str| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     REFERENCE_SCHEMES.iter().any(|scheme| begins(scheme))
 }
 
-/// A pattern and its template in a form that can be checked before use: a reference has an unknown value, so another
-/// text replaces it.
+/// A pattern and its template in a form that can be checked before use: a reference has an unknown value, so
+/// another text replaces it.
 pub(crate) fn checkable_pair<'a>(pattern: &'a str, template: &'a str) -> Option<(&'a str, &'a str)> {
     match (is_reference(pattern), is_reference(template)) {
         (true, _) => None,

@@ -1,4 +1,5 @@
-//! Files that a plugin's configuration names: read whole, when the configuration is compiled. It knows no plugin.
+//! Files that a plugin's configuration names: read whole, when the configuration is compiled. It knows no
+//! plugin.
 
 use std::fs::File;
 use std::io::Read;

@@ -14,7 +14,8 @@ pub(crate) fn set_consumer_headers(exchange: &mut Exchange, consumer: &Consumer)
     ];
     let headers = &mut exchange.request.headers;
     for (name, value) in fields {
-        // A label that is not valid in a field leaves the field out; a field of the client is removed in any case.
+        // A label that is not valid in a field leaves the field out; a field of the client is removed in any
+        // case.
         if value.is_none_or(|value| headers.set(name, value.as_bytes()).is_err()) {
             headers.remove(name);
         }

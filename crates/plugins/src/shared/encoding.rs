@@ -1,5 +1,5 @@
-//! The codings of bodies: what clients accept, which responses are coded, the encoders of gzip, Brotli and Zstandard, and a
-//! decoder with limits. It knows no plugin.
+//! The codings of bodies: what clients accept, which responses are coded, the encoders of gzip, Brotli and
+//! Zstandard, and a decoder with limits. It knows no plugin.
 
 mod accept;
 mod brotli;
@@ -18,7 +18,7 @@ pub(crate) use self::gzip::{Gzip, GzipLevel};
 pub(crate) use self::zstd::{Zstd, ZstdLevel};
 pub(crate) use encoder::Compressor;
 pub(crate) use plugin_kind::{CodingConfig, coding_attributes, coding_kind};
-pub(crate) use rules::{HttpVersion, EncodingRules, MediaTypes};
+pub(crate) use rules::{EncodingRules, HttpVersion, MediaTypes};
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,5 @@
-//! Expressions over variables in configurations of plugins, refused in the words of the contract. It evaluates none.
+//! Expressions over variables in configurations of plugins, refused in the words of the contract. It
+//! evaluates none.
 
 use model::check::contract_reason;
 use router::vars::Expression;

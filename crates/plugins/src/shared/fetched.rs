@@ -1,5 +1,5 @@
-//! A value that is fetched from a server once for all workers: it is kept for a time, one request fetches it while the others
-//! wait for the result, and a failure is not repeated at once. It knows no server.
+//! A value that is fetched from a server once for all workers: it is kept for a time, one request fetches it
+//! while the others wait for the result, and a failure is not repeated at once. It knows no server.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,7 +7,8 @@ use std::sync::Arc;
 use net::env;
 use parking_lot::Mutex;
 
-/// Milliseconds after a failure in which no new try is made: a server that is down is not asked by every request.
+/// Milliseconds after a failure in which no new try is made: a server that is down is not asked by every
+/// request.
 const FAILURE_KEPT_MS: u64 = 1_000;
 /// The same where an older value is at hand, which makes the next try less urgent.
 const RENEWAL_PAUSE_MS: u64 = 10_000;
@@ -15,7 +16,8 @@ const RENEWAL_PAUSE_MS: u64 = 10_000;
 /// See the module.
 pub(crate) struct Fetched<T> {
     kept: Mutex<FetchedState<T>>,
-    /// Held by the request that fetches. A lock of tokio's, because the others wait without blocking their workers.
+    /// Held by the request that fetches. A lock of tokio's, because the others wait without blocking their
+    /// workers.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -26,7 +28,10 @@ struct FetchedState<T> {
 
 impl<T> Default for Fetched<T> {
     fn default() -> Fetched<T> {
-        Fetched { kept: Mutex::new(FetchedState { value: None, failure: None }), turn: tokio::sync::Mutex::new(()) }
+        Fetched {
+            kept: Mutex::new(FetchedState { value: None, failure: None }),
+            turn: tokio::sync::Mutex::new(()),
+        }
     }
 }
 
@@ -50,8 +55,8 @@ impl<T> Fetched<T> {
         self.fetch(fetch).await
     }
 
-    /// As [`Fetched::get`], with an older value where there is one: it is returned at once, and a task of this worker fetches
-    /// a new one, so that requests do not wait for a slow server.
+    /// As [`Fetched::get`], with an older value where there is one: it is returned at once, and a task of
+    /// this worker fetches a new one, so that requests do not wait for a slow server.
     ///
     /// # Errors
     /// As [`Fetched::get`], if no value was ever fetched.
@@ -88,8 +93,9 @@ impl<T> Fetched<T> {
         }
     }
 
-    /// A newer value than `known`: one that another request has fetched, or else the one that `fetch` gets. Nothing while
-    /// `known` is younger than `min_age_ms`, so that requests cannot make the gateway call the server all the time.
+    /// A newer value than `known`: one that another request has fetched, or else the one that `fetch` gets.
+    /// Nothing while `known` is younger than `min_age_ms`, so that requests cannot make the gateway call the
+    /// server all the time.
     ///
     /// # Errors
     /// As [`Fetched::get`].

@@ -1,6 +1,6 @@
-//! Operations on the fields of a message, as `proxy-rewrite` and `response-rewrite` are configured with them: values are
-//! added, set and removed, in this order, and may hold variables and the groups of a match. It does not know which
-//! message it is.
+//! Operations on the fields of a message, as `proxy-rewrite` and `response-rewrite` are configured with them:
+//! values are added, set and removed, in this order, and may hold variables and the groups of a match. It
+//! does not know which message it is.
 
 use exchange::Exchange;
 use router::vars::Template;

@@ -1,5 +1,5 @@
-//! GraphQL documents and requests: a document as a tree of what plugins count, parsed within limits so that no document
-//! costs a worker more than a few milliseconds or overflows its stack. It knows no plugin.
+//! GraphQL documents and requests: a document as a tree of what plugins count, parsed within limits so that
+//! no document costs a worker more than a few milliseconds or overflows its stack. It knows no plugin.
 
 mod read;
 pub(crate) mod request;
@@ -7,7 +7,8 @@ pub(crate) mod request;
 use std::collections::HashMap;
 use std::panic::catch_unwind;
 
-/// Levels of selections, lists and objects. Queries have a dozen; the parser and the release of its tree recurse.
+/// Levels of selections, lists and objects. Queries have a dozen; the parser and the release of its tree
+/// recurse.
 const DEPTH_MAX: usize = 100;
 /// Tokens of a document, white space included: that many are parsed within milliseconds.
 const TOKENS_MAX: usize = 15_000;
@@ -100,12 +101,13 @@ impl GraphqlDocument {
     /// # Errors
     /// It is malformed or beyond a limit.
     pub(crate) fn parse(text: &str) -> Result<GraphqlDocument, DocumentFault> {
-        // The parser asserts invariants of its own. None is known to break, and none may cost the worker if one does.
+        // The parser asserts invariants of its own. None is known to break, and none may cost the worker if
+        // one does.
         catch_unwind(|| read::document(text)).unwrap_or(Err(DocumentFault::Syntax(1)))
     }
 
-    /// The depth of the deepest operation: how many selection sets stand inside each other. Fragments count where they are
-    /// spread, and add no level of their own.
+    /// The depth of the deepest operation: how many selection sets stand inside each other. Fragments count
+    /// where they are spread, and add no level of their own.
     ///
     /// # Errors
     /// Fragments spread each other in a circle.

@@ -1,5 +1,5 @@
-//! A logger's entry for one request: the fields that a user chose, or all fields (contract: APISIX's log utilities). It
-//! knows no logger and sends nothing.
+//! A logger's entry for one request: the fields that a user chose, or all fields (contract: APISIX's log
+//! utilities). It knows no logger and sends nothing.
 
 pub(crate) mod json;
 pub(crate) mod session;
@@ -59,8 +59,8 @@ pub(crate) struct BodyPart {
 }
 
 impl LogFormat {
-    /// Compiles the format that stands in the field `place`. A text that begins with `$` holds variables, any other is
-    /// constant.
+    /// Compiles the format that stands in the field `place`. A text that begins with `$` holds variables, any
+    /// other is constant.
     ///
     /// # Errors
     /// A malformed variable, with the place where it stands.
@@ -132,7 +132,8 @@ fn is_body(variable: &Variable, body: Builtin) -> bool {
     *variable == Variable::Builtin(body)
 }
 
-/// A single variable keeps its type, and is left out if it is unset; with other text around it the value is a text.
+/// A single variable keeps its type, and is left out if it is unset; with other text around it the value is a
+/// text.
 fn variables(place: &str, text: &str, limits: BodyLimits) -> Result<LogField, String> {
     let template = Template::compile(text).map_err(|error| format!("{place}: {error}"))?;
     let inside = text.strip_prefix("${").and_then(|inside| inside.strip_suffix('}'));
@@ -155,7 +156,9 @@ impl LogField {
         match self {
             LogField::Constant(value) => Some(value.clone()),
             LogField::Variable(variable) => exchange.variable(variable).map(|value| typed(variable, &value)),
-            LogField::RequestBody(max_bytes) => exchange.read_request_body(|body| beginning(body, *max_bytes)),
+            LogField::RequestBody(max_bytes) => {
+                exchange.read_request_body(|body| beginning(body, *max_bytes))
+            }
             LogField::ResponseBody(max_bytes) => {
                 response_body(exchange, *max_bytes).map(|body| beginning(&body, *max_bytes))
             }
@@ -182,8 +185,8 @@ fn typed(variable: &Variable, value: &VariableValue<'_>) -> Value {
     }
 }
 
-/// The kept part of the response body, up to `max_bytes`. One that the upstream has compressed is decoded as far as its copy
-/// goes, because compressed bytes cannot be read in a log.
+/// The kept part of the response body, up to `max_bytes`. One that the upstream has compressed is decoded as
+/// far as its copy goes, because compressed bytes cannot be read in a log.
 fn response_body(exchange: &Exchange, max_bytes: usize) -> Option<Cow<'_, [u8]>> {
     let body = exchange.response_copy()?;
     let coding = codings::codings(&exchange.response.headers);
@@ -260,7 +263,8 @@ pub(crate) fn add_route(entry: &mut Map<String, Value>, exchange: &Exchange, is_
     let service = exchange.route().map(|route| route.service.as_ref().map(|service| &*service.id));
     let service = match service {
         Some(Some(id)) => Some(id.to_owned()),
-        // Only the full entry says that there is none, and of a request without a route which host it asked for.
+        // Only the full entry says that there is none, and of a request without a route which host it asked
+        // for.
         Some(None) => is_full.then(String::new),
         None => is_full.then(|| String::from_utf8_lossy(exchange.host()).into_owned()),
     };

@@ -1,5 +1,6 @@
-//! The skeleton of log plugins that send batches: their fields, their metadata, a queue that survives configuration changes,
-//! and the calls of the log phase. A log plugin adds its own fields, the form of one entry, and a [`Sink`] for batches.
+//! The skeleton of log plugins that send batches: their fields, their metadata, a queue that survives
+//! configuration changes, and the calls of the log phase. A log plugin adds its own fields, the form of one
+//! entry, and a [`Sink`] for batches.
 //!
 //! A plugin that needs no queue (a file, for example) uses [`Contents`] without [`LogPlugin`].
 
@@ -22,17 +23,18 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::plugin::batch::{BatchQueue, QueueSettings, Sink};
 use exchange::plugin::stream::StreamSession;
-use exchange::plugin::{BodyNeed, Build, PluginPhase, Plugin, PluginKind};
+use exchange::plugin::{BodyNeed, Build, Plugin, PluginKind, PluginPhase};
 use serde_json::{Map, Value, json};
 
-use super::attributes::{Attribute, FieldSet, AttributeFields};
+use super::attributes::{Attribute, AttributeFields, FieldSet};
 use super::batch::{self, BatchFields};
 use super::config;
 use contents::Contents;
 use fields::{BodyFields, FormatFields};
 
 /// The phases of a log plugin that may add bodies to its entries.
-pub(crate) const PHASES: &[PluginPhase] = &[PluginPhase::RequestBody, PluginPhase::ResponseBody, PluginPhase::Log];
+pub(crate) const PHASES: &[PluginPhase] =
+    &[PluginPhase::RequestBody, PluginPhase::ResponseBody, PluginPhase::Log];
 
 /// Which of the common fields a log plugin has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,15 +63,15 @@ pub(crate) trait LogPlugin: Send + Sync + Sized + 'static {
     /// Which common fields it has.
     const COMMON: CommonFields = CommonFields::FormatAndBodies;
 
-    /// Compiles the fields. It is also the check of a configuration when that is written; then texts may still be references
-    /// to secrets, and there is no metadata.
+    /// Compiles the fields. It is also the check of a configuration when that is written; then texts may
+    /// still be references to secrets, and there is no metadata.
     ///
     /// # Errors
     /// The misfit, with the name of the field.
     fn compile(config: &Self::TcpLoggerConfig, metadata: Option<&Value>) -> Result<Self, String>;
 
-    /// Makes the destination of batches. It is kept while the configuration of the instance, and the metadata except its
-    /// formats, stay the same.
+    /// Makes the destination of batches. It is kept while the configuration of the instance, and the metadata
+    /// except its formats, stay the same.
     ///
     /// # Errors
     /// Why there is none, a sentence.
@@ -85,7 +87,8 @@ pub(crate) trait LogPlugin: Send + Sync + Sized + 'static {
         settings
     }
 
-    /// The entry of an exchange that has ended, in the form in which the sink joins entries; none: it is not logged.
+    /// The entry of an exchange that has ended, in the form in which the sink joins entries; none: it is not
+    /// logged.
     fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>>;
 
     /// The entry of a session of layer 4 that has ended, in the same form.
@@ -101,7 +104,8 @@ pub(crate) trait LogPlugin: Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// Whether the exchange may be logged. It is asked in several phases and has to give the same answer in all of them.
+    /// Whether the exchange may be logged. It is asked in several phases and has to give the same answer in
+    /// all of them.
     fn may_log(&self, _exchange: &Exchange) -> bool {
         true
     }
@@ -260,8 +264,8 @@ fn contents<P: LogPlugin>(
     Contents::compile(&written.format, &written.bodies, metadata)
 }
 
-/// The name under which the queue of an instance is kept: formats do not belong to it, because they are applied before an
-/// entry enters the queue.
+/// The name under which the queue of an instance is kept: formats do not belong to it, because they are
+/// applied before an entry enters the queue.
 fn queue_key<P: LogPlugin>(build: &Build<'_>, config: &Value) -> String {
     let without_formats = |value: &Value| {
         let mut value = value.clone();

@@ -1,5 +1,5 @@
-//! Servers that a plugin asks and that fail: each failure is counted in the metrics, and from time to time a line in the log is
-//! due. It asks no server and writes no line.
+//! Servers that a plugin asks and that fail: each failure is counted in the metrics, and from time to time a
+//! line in the log is due. It asks no server and writes no line.
 
 use exchange::observe::pace::Pace;
 use exchange::plugin::Build;
@@ -26,8 +26,8 @@ impl Outages {
         Outages { pace: Pace::every_ms(LOG_INTERVAL_MS), counter: CallFailures::default() }
     }
 
-    /// Counts a request for which the server has failed. Gives the number of such requests since the last line if a line is
-    /// due.
+    /// Counts a request for which the server has failed. Gives the number of such requests since the last
+    /// line if a line is due.
     pub(crate) fn add(&self, now_ms: u64) -> Option<u64> {
         self.counter.add();
         self.pace.add(1, now_ms)

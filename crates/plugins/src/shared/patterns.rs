@@ -1,8 +1,8 @@
-//! A list of patterns of which any may match, as rules are written: patterns that need no backtracking are searched together,
-//! in one pass over the text. It knows no plugin.
+//! A list of patterns of which any may match, as rules are written: patterns that need no backtracking are
+//! searched together, in one pass over the text. It knows no plugin.
 
 use exchange::Exchange;
-use exchange::plugin::{Flow, BufferedReply};
+use exchange::plugin::{BufferedReply, Flow};
 use regex::bytes::{RegexSet, RegexSetBuilder};
 use router::vars::{GaveUp, Pattern, PatternEngine, VariableSource};
 
@@ -17,9 +17,13 @@ pub(crate) struct Patterns {
     single: Vec<Pattern>,
 }
 
-/// Lets the request pass, or refuses it with `refusal`. Where a pattern gave up, the engine refuses the request, because the
-/// rule is undecided.
-pub(crate) fn decide(exchange: &Exchange, passes: Result<bool, GaveUp>, refusal: &BufferedReply) -> Flow<'static> {
+/// Lets the request pass, or refuses it with `refusal`. Where a pattern gave up, the engine refuses the
+/// request, because the rule is undecided.
+pub(crate) fn decide(
+    exchange: &Exchange,
+    passes: Result<bool, GaveUp>,
+    refusal: &BufferedReply,
+) -> Flow<'static> {
     match passes {
         Ok(true) => Flow::Continue,
         Ok(false) => Flow::reply(refusal.clone()),

@@ -1,5 +1,6 @@
-//! A client for Redis: a single server, a cluster, or a master that sentinels watch. Plugins with the same settings share
-//! one, and its commands share a few connections of each worker. It knows no plugin and no key.
+//! A client for Redis: a single server, a cluster, or a master that sentinels watch. Plugins with the same
+//! settings share one, and its commands share a few connections of each worker. It knows no plugin and no
+//! key.
 //!
 //! ```text
 //! command ──► topology: which server? ──► lane of this worker ──► connection
@@ -52,8 +53,8 @@ impl RedisClient {
         Ok(build.states.keep(&format!("redis/{settings:?}"), || made))
     }
 
-    /// Sends a command on `key`, its name first; the key is named in the arguments as well. An error of the server is
-    /// [`RedisError::Refused`].
+    /// Sends a command on `key`, its name first; the key is named in the arguments as well. An error of the
+    /// server is [`RedisError::Refused`].
     ///
     /// # Errors
     /// Why there is no reply.
@@ -68,7 +69,8 @@ impl RedisClient {
         self.send(worker, key, &bytes).await
     }
 
-    /// Runs a script on `key`, with further arguments. The server is sent the source only if it does not know the script.
+    /// Runs a script on `key`, with further arguments. The server is sent the source only if it does not know
+    /// the script.
     ///
     /// # Errors
     /// Why there is no reply.
@@ -94,7 +96,12 @@ impl RedisClient {
         }
     }
 
-    async fn send(&self, worker: &Rc<WorkerLocal>, key: &[u8], command: &[u8]) -> Result<RedisValue, RedisError> {
+    async fn send(
+        &self,
+        worker: &Rc<WorkerLocal>,
+        key: &[u8],
+        command: &[u8],
+    ) -> Result<RedisValue, RedisError> {
         let topology = &self.topology;
         let slot = if topology.is_cluster() { slot_of(key) } else { 0 };
         let mut redirected = None;

@@ -1,6 +1,7 @@
-//! The runner of external plugins: a process of its own that runs plugins in other languages, which the plugins `ext-plugin-…`
-//! call over a Unix socket by the protocol of APISIX's runners. A request asks it for changes or a reply; it may ask back
-//! for variables and bodies. It is no plugin; the program starts the process.
+//! The runner of external plugins: a process of its own that runs plugins in other languages, which the
+//! plugins `ext-plugin-…` call over a Unix socket by the protocol of APISIX's runners. A request asks it for
+//! changes or a reply; it may ask back for variables and bodies. It is no plugin; the program starts the
+//! process.
 
 mod call;
 mod connection;

@@ -1,4 +1,5 @@
-//! A thread for work that would hold up a worker: one for the process, started with the first work. It knows no plugin.
+//! A thread for work that would hold up a worker: one for the process, started with the first work. It knows
+//! no plugin.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,10 +10,11 @@ use std::task::{Poll, Waker};
 
 use parking_lot::Mutex;
 
-/// Jobs that wait for the thread. Each holds a request of a client; one more is refused, because the thread is behind. Jobs
-/// for responses count and are not refused.
+/// Jobs that wait for the thread. Each holds a request of a client; one more is refused, because the thread
+/// is behind. Jobs for responses count and are not refused.
 const JOBS_MAX: usize = 1_024;
-/// Copies of bodies that jobs hold, all together, in bytes: two of the longest that a plugin checks by default.
+/// Copies of bodies that jobs hold, all together, in bytes: two of the longest that a plugin checks by
+/// default.
 const BYTES_MAX: usize = 128 * 1024 * 1024;
 
 type SideThreadJob = Box<dyn FnOnce() + Send>;
@@ -106,8 +108,8 @@ impl<T> Drop for Reporter<T> {
     }
 }
 
-/// Runs `job` on the thread and waits for its result without blocking the worker. A job of a request that has ended is
-/// dropped when it is its turn.
+/// Runs `job` on the thread and waits for its result without blocking the worker. A job of a request that has
+/// ended is dropped when it is its turn.
 ///
 /// # Errors
 /// The thread is behind or could not be started, or the job panicked.
@@ -117,8 +119,9 @@ pub(crate) async fn run<T: Send + 'static>(
     run_on(THREAD.as_ref(), JOBS_MAX, job).await
 }
 
-/// As [`run`], for a job of a response, which waits however far the thread is behind: its request was executed, and a client
-/// that is told otherwise repeats it. The exchange's own limits bound the bytes that it holds and the time that it waits.
+/// As [`run`], for a job of a response, which waits however far the thread is behind: its request was
+/// executed, and a client that is told otherwise repeats it. The exchange's own limits bound the bytes that
+/// it holds and the time that it waits.
 ///
 /// # Errors
 /// The thread could not be started, or the job panicked.

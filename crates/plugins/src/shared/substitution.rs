@@ -1,9 +1,9 @@
-//! Substitution by regular expression, as configurations write it for `ngx.re.sub`: a pattern and a template with the
-//! captures `$1` or `${1}`, the whole match `$0`, and `$$` for a dollar sign.
+//! Substitution by regular expression, as configurations write it for `ngx.re.sub`: a pattern and a template
+//! with the captures `$1` or `${1}`, the whole match `$0`, and `$$` for a dollar sign.
 //!
-//! Patterns run on the linear-time engine; only one that needs look-around or back-references runs on the backtracking
-//! engine, which gives up on long texts and after a number of bytes walked. A search that was given up is neither a match
-//! nor a miss. A whole body is not searched by that engine at all.
+//! Patterns run on the linear-time engine; only one that needs look-around or back-references runs on the
+//! backtracking engine, which gives up on long texts and after a number of bytes walked. A search that was
+//! given up is neither a match nor a miss. A whole body is not searched by that engine at all.
 
 use router::vars::{BacktrackingOptions, BacktrackingRegex, GaveUp, own_groups, rewrite_line_ends};
 
@@ -12,7 +12,8 @@ const PROGRAM_BYTES_MAX: usize = 1 << 20;
 /// Cache of the lazy automaton, per pattern and thread.
 const CACHE_BYTES_MAX: usize = 1 << 20;
 
-/// Matches that are replaced between two readings of the clock: in a body of 64 MiB a costly one takes some 50 ms.
+/// Matches that are replaced between two readings of the clock: in a body of 64 MiB a costly one takes some
+/// 50 ms.
 const MATCHES_BETWEEN_LOOKS: usize = 8;
 
 /// A compiled pattern that remembers what its groups matched.
@@ -47,8 +48,8 @@ pub(crate) struct PatternOptions {
 }
 
 impl PatternOptions {
-    /// Parses letters such as `jo`. `j`, `o`, `d`, `D`, `J`, `u` and `U` concern PCRE's engine alone. `a` (anchored) is
-    /// refused: write `^`.
+    /// Parses letters such as `jo`. `j`, `o`, `d`, `D`, `J`, `u` and `U` concern PCRE's engine alone. `a`
+    /// (anchored) is refused: write `^`.
     ///
     /// # Errors
     /// Names the unknown letter.
@@ -141,7 +142,8 @@ impl Groups {
         self.spans.first().copied().flatten().expect("a match has a place")
     }
 
-    /// The text that group `index` matched in `text`, the text that was searched; empty for a group that took no part.
+    /// The text that group `index` matched in `text`, the text that was searched; empty for a group that took
+    /// no part.
     pub(crate) fn text<'t>(&self, index: usize, text: &'t [u8]) -> &'t [u8] {
         self.spans.get(index).copied().flatten().map_or(b"", |(start, end)| &text[start..end])
     }
@@ -270,9 +272,9 @@ impl Substitution {
         Ok(Some((out, groups)))
     }
 
-    /// `text` with every match replaced; `None` without a match. A search may read all of the following text, so that
-    /// many matches are quadratic in the text even on the linear engine; `is_late` says now and then whether to give
-    /// up.
+    /// `text` with every match replaced; `None` without a match. A search may read all of the following text,
+    /// so that many matches are quadratic in the text even on the linear engine; `is_late` says now and then
+    /// whether to give up.
     ///
     /// # Errors
     /// As [`Matcher::find`], or because it was late.

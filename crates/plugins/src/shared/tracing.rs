@@ -1,5 +1,5 @@
-//! The parts that the plugins of tracing share: ids, the contexts that requests carry, and the decision whether a request
-//! is reported. It reports nothing.
+//! The parts that the plugins of tracing share: ids, the contexts that requests carry, and the decision
+//! whether a request is reported. It reports nothing.
 
 pub(crate) mod b3;
 pub(crate) mod host;

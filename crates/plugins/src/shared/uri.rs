@@ -3,8 +3,8 @@
 use exchange::Exchange;
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode, percent_encode_byte};
 
-/// The bytes that nginx escapes in a path (`ngx_escape_uri` of type 0, which APISIX calls): all that are not allowed in
-/// one.
+/// The bytes that nginx escapes in a path (`ngx_escape_uri` of type 0, which APISIX calls): all that are not
+/// allowed in one.
 const PATH: &AsciiSet = &NEVER.add(b'#').add(b'%').add(b'?');
 
 /// The bytes that end an argument of a query, or that a reader decodes there.

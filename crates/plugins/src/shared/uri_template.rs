@@ -149,7 +149,9 @@ impl UriTemplate {
                     Some(value) => writing.write(exchange, &value.text(), out),
                     None => writing.write(exchange, default.as_deref().unwrap_or_default(), out),
                 },
-                UriTemplatePiece::Group(index, writing) => writing.write(exchange, groups.text(*index, searched), out),
+                UriTemplatePiece::Group(index, writing) => {
+                    writing.write(exchange, groups.text(*index, searched), out)
+                }
             }
         }
     }
@@ -236,7 +238,9 @@ impl UriTemplateCompiler {
         let default = default.map(|text| text.as_bytes().into());
         self.pieces.push(UriTemplatePiece::Variable(variable.clone(), default, writing));
         self.place = match (self.place, form) {
-            (UriPosition::Start | UriPosition::Path | UriPosition::PathOrQuery, VariableKind::QueryMark) if writing == Writing::Uri => {
+            (UriPosition::Start | UriPosition::Path | UriPosition::PathOrQuery, VariableKind::QueryMark)
+                if writing == Writing::Uri =>
+            {
                 UriPosition::Arguments
             }
             (place, _) => place_after_value(place, writing),
@@ -257,13 +261,14 @@ impl UriTemplateCompiler {
     fn writing(&self, form: VariableKind) -> Writing {
         let is_reference = matches!(self.uri_use, UriUse::Reference { .. });
         match (self.place, form) {
-            (UriPosition::Start | UriPosition::Path | UriPosition::PathOrQuery, VariableKind::Uri | VariableKind::QueryMark)
-                if is_reference =>
-            {
-                Writing::Uri
-            }
+            (
+                UriPosition::Start | UriPosition::Path | UriPosition::PathOrQuery,
+                VariableKind::Uri | VariableKind::QueryMark,
+            ) if is_reference => Writing::Uri,
             (UriPosition::Start, VariableKind::ForeignText) if is_reference => Writing::Uri,
-            (UriPosition::Start | UriPosition::Path, VariableKind::Uri | VariableKind::Encoded) => Writing::UriInPath,
+            (UriPosition::Start | UriPosition::Path, VariableKind::Uri | VariableKind::Encoded) => {
+                Writing::UriInPath
+            }
             (UriPosition::Start | UriPosition::Path, _) => Writing::Path,
             (UriPosition::Arguments | UriPosition::Fragment, VariableKind::Uri) => Writing::Uri,
             (_, VariableKind::QueryMark | VariableKind::Encoded) => Writing::Uri,
@@ -287,7 +292,11 @@ impl UriTemplateCompiler {
             return UriPosition::Fragment;
         }
         let begins_query = !matches!(self.place, UriPosition::Arguments | UriPosition::Argument);
-        if text.ends_with('&') || (begins_query && text == "?") { UriPosition::Arguments } else { UriPosition::Argument }
+        if text.ends_with('&') || (begins_query && text == "?") {
+            UriPosition::Arguments
+        } else {
+            UriPosition::Argument
+        }
     }
 }
 

@@ -1,10 +1,12 @@
-//! Turns by weight, for plugins that divide requests: of as many requests in a row as the weights add up to, each choice
-//! gets exactly its share, and the turns of a choice are spread. Workers share one counter and take no lock.
+//! Turns by weight, for plugins that divide requests: of as many requests in a row as the weights add up to,
+//! each choice gets exactly its share, and the turns of a choice are spread. Workers share one counter and
+//! take no lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The counter of requests that were divided. Kept apart from the weights, so that a changed weight does not begin anew.
+/// The counter of requests that were divided. Kept apart from the weights, so that a changed weight does not
+/// begin anew.
 pub(crate) type Counter = Arc<AtomicU64>;
 
 /// See the module.
@@ -18,7 +20,8 @@ pub(crate) struct WeightedTurns {
 }
 
 impl WeightedTurns {
-    /// Turns of choices with these weights; choices without any weight among them share equally, as in APISIX.
+    /// Turns of choices with these weights; choices without any weight among them share equally, as in
+    /// APISIX.
     ///
     /// # Errors
     /// There is no choice, or the weights add up to more than a number can hold.

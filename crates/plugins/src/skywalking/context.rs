@@ -1,4 +1,5 @@
-//! The context that requests carry in `sw8` and `sw8-correlation` (SkyWalking's cross process propagation, version 3).
+//! The context that requests carry in `sw8` and `sw8-correlation` (SkyWalking's cross process propagation,
+//! version 3).
 
 use data_encoding::BASE64;
 

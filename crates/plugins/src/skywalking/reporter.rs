@@ -1,9 +1,9 @@
-//! Sends segments to the OAP server, and tells it of the instance: once its properties, then that it is alive. It knows no
-//! request.
+//! Sends segments to the OAP server, and tells it of the instance: once its properties, then that it is
+//! alive. It knows no request.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use exchange::plugin::batch::{Delivery, BatchEntry, QueueSettings, Sink};
+use exchange::plugin::batch::{BatchEntry, Delivery, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::services::Services;
 use serde_json::json;
@@ -47,7 +47,11 @@ impl SkywalkingReporter {
     ///
     /// # Errors
     /// Why it cannot be reached, a sentence.
-    pub(super) fn new(services: &Services, address: &str, names: &Names) -> Result<SkywalkingReporter, String> {
+    pub(super) fn new(
+        services: &Services,
+        address: &str,
+        names: &Names,
+    ) -> Result<SkywalkingReporter, String> {
         let address = address.trim_end_matches('/');
         let post = |path: &str| JsonPost::new(services, &format!("{address}{path}"));
         let (service, instance) = (&*names.service, &*names.instance);

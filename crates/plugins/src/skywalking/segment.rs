@@ -1,4 +1,5 @@
-//! The segment of one request, as JSON of SkyWalking's protocol (language-agent/Tracing.proto, version 3). It sends nothing.
+//! The segment of one request, as JSON of SkyWalking's protocol (language-agent/Tracing.proto, version 3). It
+//! sends nothing.
 
 use std::io::Write;
 

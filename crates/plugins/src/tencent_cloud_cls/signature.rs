@@ -1,5 +1,5 @@
-//! The signature of requests to Tencent Cloud Log Service: <https://cloud.tencent.com/document/product/614/12445>. It uses
-//! SHA-1 because the service asks for it.
+//! The signature of requests to Tencent Cloud Log Service:
+//! <https://cloud.tencent.com/document/product/614/12445>. It uses SHA-1 because the service asks for it.
 
 use aws_lc_rs::{digest, hmac};
 use data_encoding::HEXLOWER;

@@ -1,11 +1,11 @@
-//! The API of Tencent Cloud Log Service: sends the entries of a batch in as many requests as their size needs. It knows no
-//! requests of clients.
+//! The API of Tencent Cloud Log Service: sends the entries of a batch in as many requests as their size
+//! needs. It knows no requests of clients.
 
 use std::net::ToSocketAddrs;
 use std::ops::Range;
 use std::sync::{Once, OnceLock};
 
-use exchange::plugin::batch::{Delivery, DeliveryFailure, BatchEntry, Sink};
+use exchange::plugin::batch::{BatchEntry, Delivery, DeliveryFailure, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::services::Services;
 use message::Method;
@@ -36,8 +36,8 @@ static SOURCE: OnceLock<String> = OnceLock::new();
 /// Milliseconds between two looks whether it is known.
 const SOURCE_POLL_MS: u64 = 20;
 
-/// Looks [`SOURCE`] up once, on a thread of its own: the query of the C library blocks, which would hold up the compilation of
-/// configurations and all batches.
+/// Looks [`SOURCE`] up once, on a thread of its own: the query of the C library blocks, which would hold up
+/// the compilation of configurations and all batches.
 fn look_source_up() {
     static LOOKUP: Once = Once::new();
     LOOKUP.call_once(|| {
@@ -106,7 +106,8 @@ impl LogService {
     }
 }
 
-/// The requests of a batch: ranges of entries that fit into one each. An entry that fits into none is in no range.
+/// The requests of a batch: ranges of entries that fit into one each. An entry that fits into none is in no
+/// range.
 fn requests(sizes: &[usize]) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0;

@@ -52,9 +52,19 @@ struct ZipkinSpan {
 }
 
 impl ZipkinRecording {
-    pub(super) fn new(context: TraceContext, parent_id: Option<[u8; 8]>, rewrite_ended_ns: u64) -> ZipkinRecording {
+    pub(super) fn new(
+        context: TraceContext,
+        parent_id: Option<[u8; 8]>,
+        rewrite_ended_ns: u64,
+    ) -> ZipkinRecording {
         let proxy_id = ids::new_span_id();
-        ZipkinRecording { context: Some(context), parent_id, proxy_id, rewrite_ended_ns, ..ZipkinRecording::default() }
+        ZipkinRecording {
+            context: Some(context),
+            parent_id,
+            proxy_id,
+            rewrite_ended_ns,
+            ..ZipkinRecording::default()
+        }
     }
 
     /// Whether the request is reported.
@@ -126,7 +136,8 @@ impl ZipkinRecording {
             write(&child("apisix.response_span", ids::new_span_id(), self.head_ns, ended_ns), false);
         }
         let parent_id = self.parent_id;
-        let span = ZipkinSpan { name: "apisix.request", id: context.span_id, parent_id, started_ns, ended_ns };
+        let span =
+            ZipkinSpan { name: "apisix.request", id: context.span_id, parent_id, started_ns, ended_ns };
         write(&span, true);
         exchange.local().give_bytes(buffer);
     }
@@ -148,7 +159,13 @@ impl UpstreamB3Fields {
 }
 
 /// Writes the parts that every span has, without the end of the object.
-fn write_span(span: &ZipkinSpan, trace_id: &[u8], exchange: &Exchange, origin: &ZipkinEndpoint, buffer: &mut Vec<u8>) {
+fn write_span(
+    span: &ZipkinSpan,
+    trace_id: &[u8],
+    exchange: &Exchange,
+    origin: &ZipkinEndpoint,
+    buffer: &mut Vec<u8>,
+) {
     let mut put = |name: &str, digits: &[u8]| {
         buffer.extend_from_slice(name.as_bytes());
         buffer.extend_from_slice(digits);

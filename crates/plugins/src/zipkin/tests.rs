@@ -48,7 +48,8 @@ impl Stage {
         Stage { scene, server, plugin }
     }
 
-    /// Runs a request with these lines of fields; gives those that the upstream gets, or the status of a refusal.
+    /// Runs a request with these lines of fields; gives those that the upstream gets, or the status of a
+    /// refusal.
     fn run(&mut self, fields: &str) -> Result<Vec<String>, u16> {
         let head = format!("GET /a%20b?x=%22 HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
         let mut exchange = self.scene.exchange(head.as_bytes());

@@ -1,5 +1,5 @@
-//! The lists of APISIX's plugins in the documents, made from `model::apisix_plugins` and `plugins::ALL`: a plugin that is
-//! added here moves to those that work by itself.
+//! The lists of APISIX's plugins in the documents, made from `model::apisix_plugins` and `plugins::ALL`: a
+//! plugin that is added here moves to those that work by itself.
 
 use std::fmt::Write;
 use std::path::PathBuf;

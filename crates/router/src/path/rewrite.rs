@@ -1,7 +1,8 @@
 //! The complete canonicalisation, for paths that need a change or are refused.
 //!
-//! Its result is right for every path; the fast check in `path` only avoids the cost. It makes three passes over two
-//! buffers: escapes, then segments, then decoding; each pass relies on the normalisation of the one before.
+//! Its result is right for every path; the fast check in `path` only avoids the cost. It makes three passes
+//! over two buffers: escapes, then segments, then decoding; each pass relies on the normalisation of the one
+//! before.
 
 use super::{PathError, PathOptions};
 
@@ -119,15 +120,16 @@ fn decode(forward: &[u8], options: &PathOptions, out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// Appends a slash of the decoded form. Merging is needed here too, because a slash may come from an escape, which pass
-/// two has not seen.
+/// Appends a slash of the decoded form. Merging is needed here too, because a slash may come from an escape,
+/// which pass two has not seen.
 fn push_slash(options: &PathOptions, out: &mut Vec<u8>) {
     if !(options.merge_slashes && out.last() == Some(&b'/')) {
         out.push(b'/');
     }
 }
 
-/// Whether some origin would read `.` or `..` in the segment: between encoded slashes, or before `;` or `%3B`.
+/// Whether some origin would read `.` or `..` in the segment: between encoded slashes, or before `;` or
+/// `%3B`.
 fn hides_dot_segment(segment: &[u8]) -> bool {
     let mut rest = segment;
     loop {

@@ -1,7 +1,7 @@
 //! Why a route matched and why the others did not.
 //!
-//! It is for `weir explain` and not built for speed. It visits the candidates as a lookup does, so that both always
-//! agree.
+//! It is for `weir explain` and not built for speed. It visits the candidates as a lookup does, so that both
+//! always agree.
 
 use std::fmt;
 
@@ -63,8 +63,9 @@ impl fmt::Display for Verdict {
 }
 
 impl Router {
-    /// All routes with a path that fits the request's, in the order they are tried, with the result for each: also
-    /// those a lookup does not reach, and last, in no particular order, those that only stand under other hosts.
+    /// All routes with a path that fits the request's, in the order they are tried, with the result for each:
+    /// also those a lookup does not reach, and last, in no particular order, those that only stand under
+    /// other hosts.
     ///
     /// At most 1,000 are listed.
     pub fn explain<V: RequestView>(&self, request: &V) -> Vec<Considered> {

@@ -1,9 +1,9 @@
-//! The backtracking engine, for patterns with look-around or back-references. It always has bounds: it takes texts of
-//! at most [`TEXT_BYTES_MAX`] and gives up after `WALK_BYTES_MAX` bytes walked.
+//! The backtracking engine, for patterns with look-around or back-references. It always has bounds: it takes
+//! texts of at most [`TEXT_BYTES_MAX`] and gives up after `WALK_BYTES_MAX` bytes walked.
 //!
-//! fancy-regex counts only its own steps back. Parts of a pattern that need no backtracking go to a linear engine
-//! inside it; its walk over the text is not counted, so that the time can be quadratic or worse below the limit. This
-//! module passes it a text that counts each access, and the cost of that access.
+//! fancy-regex counts only its own steps back. Parts of a pattern that need no backtracking go to a linear
+//! engine inside it; its walk over the text is not counted, so that the time can be quadratic or worse below
+//! the limit. This module passes it a text that counts each access, and the cost of that access.
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,13 +13,13 @@ use fancy_regex::{BytesMode, Input, Regex, RegexBuilder};
 
 /// The longest text that is searched. Paths, host names and most fields are shorter.
 pub const TEXT_BYTES_MAX: usize = 4096;
-/// Bytes walked in one search before it is given up: 2 to 7 ms of a core, measured with the patterns of this module's
-/// tests. A worker serves no other request meanwhile.
+/// Bytes walked in one search before it is given up: 2 to 7 ms of a core, measured with the patterns of this
+/// module's tests. A worker serves no other request meanwhile.
 const WALK_BYTES_MAX: u64 = 2 << 20;
 /// The cost of one step of the engine, in bytes walked, each of which takes 2 to 3 ns.
 const STEP_BYTES: u64 = 8;
-/// Weight of a walk that records groups: it runs on a slower engine, which takes 7 to 10 ns for a byte, and more for a
-/// longer pattern.
+/// Weight of a walk that records groups: it runs on a slower engine, which takes 7 to 10 ns for a byte, and
+/// more for a longer pattern.
 const GROUPS_WEIGHT: u64 = 4;
 /// Bytes of such a pattern that add one to its weight.
 const PATTERN_BYTES_A_WEIGHT: usize = 32;
@@ -78,7 +78,8 @@ enum Cost {
 }
 
 impl BacktrackingRegex {
-    /// Compiles a pattern. `program_bytes` bounds the compiled size of its parts, `cache_bytes` their automaton's.
+    /// Compiles a pattern. `program_bytes` bounds the compiled size of its parts, `cache_bytes` their
+    /// automaton's.
     ///
     /// # Errors
     /// The pattern is malformed or too big; the text says what is wrong.
@@ -156,8 +157,8 @@ impl BacktrackingRegex {
         if self.cost != Cost::Linear && metered.text.len() > TEXT_BYTES_MAX {
             return Err(GaveUp::TextTooLong);
         }
-        // The engine can only be stopped by its own limit, so the counting text unwinds it; no message is printed, and
-        // the engine's working memory is cleared before each search.
+        // The engine can only be stopped by its own limit, so the counting text unwinds it; no message is
+        // printed, and the engine's working memory is cleared before each search.
         match catch_unwind(AssertUnwindSafe(|| search(metered))) {
             Ok(found) => found.map_err(|_| GaveUp::TooManySteps),
             Err(payload) if payload.is::<BudgetSpent>() => Err(GaveUp::TooManySteps),
@@ -173,8 +174,8 @@ impl fmt::Debug for BacktrackingRegex {
 }
 
 impl Cost {
-    /// Reads the cost from the program's listing, one instruction per line. An unknown instruction, for example of a
-    /// later version of the engine, counts as a costly one.
+    /// Reads the cost from the program's listing, one instruction per line. An unknown instruction, for
+    /// example of a later version of the engine, counts as a costly one.
     fn of(listing: &str) -> Cost {
         if listing.starts_with("wrapped Regex") {
             return Cost::Linear;
@@ -232,8 +233,8 @@ impl Cost {
     }
 }
 
-/// Whether the listed `Delegate { pattern: "…", … }` holds no repetition; its own braces and the `?` of groups without
-/// a capture do not count.
+/// Whether the listed `Delegate { pattern: "…", … }` holds no repetition; its own braces and the `?` of
+/// groups without a capture do not count.
 fn is_bounded_delegate(line: &str) -> bool {
     let Some((_, rest)) = line.split_once("pattern: \"") else { return false };
     let Some((pattern, _)) = rest.rsplit_once("\", capture_groups") else { return false };
@@ -388,7 +389,8 @@ mod tests {
         let metered = Metered::new(&text, regex.cost, regex.weight);
         let caught = catch_unwind(AssertUnwindSafe(|| regex.regex.is_match(&metered)));
         assert!(caught.is_err_and(|payload| payload.is::<BudgetSpent>()));
-        // Each start walks the rest of the text once, and there are far fewer starts than the limit of steps back.
+        // Each start walks the rest of the text once, and there are far fewer starts than the limit of steps
+        // back.
         assert!(metered.left_bytes.get() < TEXT_BYTES_MAX as u64);
     }
 

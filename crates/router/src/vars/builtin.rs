@@ -221,7 +221,8 @@ builtin_variables! {
     WeirAttempts = "weir_attempts",
     /// The side at fault: `client`, `gateway` or `origin`.
     WeirBlame = "weir_blame",
-    /// Why the request got an error: a code from the table of causes, the plugin that refused it, or `upstream_status`.
+    /// Why the request got an error: a code from the table of causes, the plugin that refused it, or
+    /// `upstream_status`.
     WeirCause = "weir_cause",
     /// More about that cause, in words.
     WeirDetail = "weir_detail",

@@ -1,8 +1,8 @@
 //! Compiles the JSON of an expression, in the notation of lua-resty-expr.
 //!
-//! Malformed expressions are refused with their place. Two rules differ from the Lua library: a comparison without
-//! operator (`["arg_a", "V"]`) compares with the value as written, not in lower case, and a fifth element is an error,
-//! not ignored.
+//! Malformed expressions are refused with their place. Two rules differ from the Lua library: a comparison
+//! without operator (`["arg_a", "V"]`) compares with the value as written, not in lower case, and a fifth
+//! element is an error, not ignored.
 
 use serde_json::Value as Json;
 
@@ -22,8 +22,8 @@ pub struct ExpressionError {
 }
 
 impl Expression {
-    /// Compiles an expression: a list of comparisons that must all hold, or `"AND"`, `"OR"`, `"!AND"` or `"!OR"`
-    /// with two or more operands, which nest. A comparison is `[variable, operator, value]`, or
+    /// Compiles an expression: a list of comparisons that must all hold, or `"AND"`, `"OR"`, `"!AND"` or
+    /// `"!OR"` with two or more operands, which nest. A comparison is `[variable, operator, value]`, or
     /// `[variable, "!", operator, value]`. The empty list always holds.
     ///
     /// # Errors

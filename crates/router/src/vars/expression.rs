@@ -65,8 +65,8 @@ pub(super) enum Order {
 }
 
 impl Expression {
-    /// Whether the expression holds. If that is undecided, because the search for a pattern was given up, neither it
-    /// nor its negation holds, and the source is told by [`VariableSource::search_gave_up`].
+    /// Whether the expression holds. If that is undecided, because the search for a pattern was given up,
+    /// neither it nor its negation holds, and the source is told by [`VariableSource::search_gave_up`].
     pub fn evaluate<S: VariableSource + ?Sized>(&self, source: &S) -> bool {
         self.verdict(source).unwrap_or_else(|reason| {
             source.search_gave_up(reason);
@@ -125,7 +125,8 @@ impl Node {
     }
 }
 
-/// Whether the verdict of any of `nodes` is `wanted`. An undecided node matters only if no other node is `wanted`.
+/// Whether the verdict of any of `nodes` is `wanted`. An undecided node matters only if no other node is
+/// `wanted`.
 fn any<S: VariableSource + ?Sized>(nodes: &[Node], wanted: bool, source: &S) -> Result<bool, GaveUp> {
     let mut unknown = None;
     for node in nodes {

@@ -1,7 +1,8 @@
 //! Paths into a JSON body: `a.b`, `a[0].b`, `a[*].b`, `a.*`, `['odd key']`, optionally behind `$`.
 //!
-//! Filters and slices are refused, because their cost depends on the whole body; so is recursive descent (`a..b`), unless the
-//! caller says that the value is small. A path leads through any tree that implements [`JsonTree`].
+//! Filters and slices are refused, because their cost depends on the whole body; so is recursive descent
+//! (`a..b`), unless the caller says that the value is small. A path leads through any tree that implements
+//! [`JsonTree`].
 
 /// A tree of JSON that paths lead through.
 pub trait JsonTree {
@@ -83,7 +84,8 @@ impl JsonPath {
         Self::parse_with(text, false)
     }
 
-    /// Parses a path that may hold `..`, which leads through any number of levels; for values that no client chooses.
+    /// Parses a path that may hold `..`, which leads through any number of levels; for values that no client
+    /// chooses.
     ///
     /// # Errors
     /// The place and what is wrong there.

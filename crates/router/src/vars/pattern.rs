@@ -1,8 +1,8 @@
 //! Regular expressions from configurations, written for PCRE.
 //!
 //! Every search is bounded: a pattern runs on the linear-time engine, and only one that needs look-around or
-//! back-references runs on the backtracking engine, which gives up on long texts and after a number of bytes walked. A
-//! search that was given up is neither a match nor a miss.
+//! back-references runs on the backtracking engine, which gives up on long texts and after a number of bytes
+//! walked. A search that was given up is neither a match nor a miss.
 
 use std::fmt;
 

@@ -86,13 +86,14 @@ impl Template {
         Ok(Self { between: bytes_between(&pieces), pieces: pieces.into_boxed_slice() })
     }
 
-    /// Appends the rendered text; an unset variable is replaced by its default, or by nothing. Returns how many were
-    /// set or have a default.
+    /// Appends the rendered text; an unset variable is replaced by its default, or by nothing. Returns how
+    /// many were set or have a default.
     pub fn render<S: VariableSource + ?Sized>(&self, source: &S, out: &mut Vec<u8>) -> usize {
         self.render_with(source, out, b"", |value, out| value.write_to(out))
     }
 
-    /// As [`Self::render`], with `unset` in place of unset variables without a default, and `write` to write (and escape) the others.
+    /// As [`Self::render`], with `unset` in place of unset variables without a default, and `write` to write
+    /// (and escape) the others.
     pub fn render_with<S: VariableSource + ?Sized>(
         &self,
         source: &S,

@@ -1,7 +1,7 @@
 //! The value of a variable, and its comparison with a value of a configuration.
 //!
-//! It knows neither variables nor operators. The rules are Lua's, because expressions were written for Lua: text never
-//! equals a number unless the number is on the right side, which then converts the left side.
+//! It knows neither variables nor operators. The rules are Lua's, because expressions were written for Lua:
+//! text never equals a number unless the number is on the right side, which then converts the left side.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -84,8 +84,9 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether the value's text is `text`. A number counts as its decimal text, so that a source may return numbers
-    /// where nginx has text, and a client cannot write a number so that a rule about its text misses it.
+    /// Whether the value's text is `text`. A number counts as its decimal text, so that a source may return
+    /// numbers where nginx has text, and a client cannot write a number so that a rule about its text misses
+    /// it.
     #[must_use]
     pub fn is_text(&self, text: &[u8]) -> bool {
         match self {
@@ -126,8 +127,8 @@ impl<'a> Value<'a> {
                     item.write_to(out);
                 }
             }
-            // Most numbers are counts, statuses and ports; integers are printed in a tenth of the time of fractions. `f64`
-            // prints whole numbers without a fraction as well, and minus zero with its sign.
+            // Most numbers are counts, statuses and ports; integers are printed in a tenth of the time of
+            // fractions. `f64` prints whole numbers without a fraction as well, and minus zero with its sign.
             Self::Number(number) if is_whole(*number) => {
                 write!(out, "{}", *number as i64).expect("a vector takes every write");
             }
@@ -205,8 +206,8 @@ fn hexadecimal(text: &[u8]) -> Option<Option<i128>> {
     Some(number.map(|number| i128::from(number) * sign))
 }
 
-/// Parses a number: decimal with fraction and exponent, or `0x` and hexadecimal digits, within white space. Names such
-/// as `inf` are not numbers.
+/// Parses a number: decimal with fraction and exponent, or `0x` and hexadecimal digits, within white space.
+/// Names such as `inf` are not numbers.
 #[must_use]
 pub fn to_number(text: &[u8]) -> Option<f64> {
     let text = text.trim_ascii();

@@ -64,7 +64,8 @@ impl Variable {
     /// The variable of this `name` (without `$`).
     ///
     /// # Errors
-    /// The name is empty or has a bad JSON path. An unknown name is no error: it is a variable that is never set.
+    /// The name is empty or has a bad JSON path. An unknown name is no error: it is a variable that is never
+    /// set.
     pub fn parse(name: &str) -> Result<Self, VariableError> {
         if name.is_empty() {
             return Err(VariableError::Empty);

@@ -68,7 +68,8 @@ impl<T: Clone> ChunkedVec<T> {
         index
     }
 
-    /// Puts a value in slot `index`, whatever was there; returns what was there. Slots up to it come to exist.
+    /// Puts a value in slot `index`, whatever was there; returns what was there. Slots up to it come to
+    /// exist.
     pub fn set(&mut self, index: u32, value: T) -> Option<T> {
         let (chunk, slot) = split(index);
         let chunks = Arc::make_mut(&mut self.chunks);

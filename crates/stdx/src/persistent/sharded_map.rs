@@ -8,8 +8,8 @@ use hashbrown::HashTable;
 
 use crate::hash::FastState;
 
-/// A map with a clone of one reference; a change copies at most one shard and the directory. Shards double in number as
-/// the map grows, so that a map of one entry stays small.
+/// A map with a clone of one reference; a change copies at most one shard and the directory. Shards double in
+/// number as the map grows, so that a map of one entry stays small.
 pub struct ShardedMap<K, V> {
     /// A power of two of shards, or none while the map was never filled.
     shards: Arc<Vec<Arc<Shard<K, V>>>>,

@@ -11,8 +11,8 @@ pub(super) struct Item {
 
 /// Levels of 64 slots each; a slot of a level spans all 64 slots of the level below.
 ///
-/// A slot is a list through the nodes, which all slots share: a slot with memory of its own would allocate whenever time
-/// reaches one that was never used, for hours after the start.
+/// A slot is a list through the nodes, which all slots share: a slot with memory of its own would allocate
+/// whenever time reaches one that was never used, for hours after the start.
 #[derive(Debug)]
 pub(super) struct Wheel {
     now: u64,
@@ -73,8 +73,8 @@ impl Wheel {
         self.place(node, self.now + 1);
     }
 
-    /// Goes on to the next tick up to `until` that has items and moves them to `due`; false when there is none
-    /// and the time is `until`.
+    /// Goes on to the next tick up to `until` that has items and moves them to `due`; false when there is
+    /// none and the time is `until`.
     pub(super) fn next_due(&mut self, until: u64, due: &mut Vec<Item>) -> bool {
         while self.now < until {
             if self.count == 0 {
@@ -141,7 +141,8 @@ impl Wheel {
         std::mem::replace(&mut self.levels[level].slots[slot], NONE)
     }
 
-    /// Puts a node in the lowest level with a current turn that reaches its item's tick, not before `earliest`.
+    /// Puts a node in the lowest level with a current turn that reaches its item's tick, not before
+    /// `earliest`.
     fn place(&mut self, node: u32, earliest: u64) {
         let placed = &mut self.nodes[node as usize];
         let tick = placed.item.tick.max(earliest).min(self.now + HORIZON);

@@ -52,8 +52,8 @@ struct Connection<'a> {
 }
 
 impl Connection<'_> {
-    /// The next request; `None` at the end of the connection. Malformed bytes are recorded as a request without a
-    /// method, so that a test that counts requests notices them.
+    /// The next request; `None` at the end of the connection. Malformed bytes are recorded as a request
+    /// without a method, so that a test that counts requests notices them.
     fn next_request(&mut self, number: usize) -> Option<Request> {
         self.wire.start_record();
         let outcome = match self.wire.read_head() {

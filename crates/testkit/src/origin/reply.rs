@@ -29,8 +29,8 @@ pub enum Step {
     Reset,
 }
 
-/// The steps of an origin for one request, in order. Without a closing step the connection is kept for the next
-/// request.
+/// The steps of an origin for one request, in order. Without a closing step the connection is kept for the
+/// next request.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {
     pub(crate) steps: Vec<Step>,

@@ -52,7 +52,8 @@ impl WeirBuilder {
         }
     }
 
-    /// Further arguments of `weir run`. `--workers 1` and a data directory are added unless they are among them.
+    /// Further arguments of `weir run`. `--workers 1` and a data directory are added unless they are among
+    /// them.
     pub fn arguments(mut self, arguments: &[&str]) -> WeirBuilder {
         self.arguments.extend(arguments.iter().map(|&argument| argument.to_owned()));
         self

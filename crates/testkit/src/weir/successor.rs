@@ -1,5 +1,5 @@
-//! A gateway that took over from the one that the test started. It is not a child of the test; the lock file of the
-//! data directory has its process id.
+//! A gateway that took over from the one that the test started. It is not a child of the test; the lock file
+//! of the data directory has its process id.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -70,8 +70,8 @@ impl Successor {
         assert!(kill_process(self.process, signal).is_ok(), "process {} is gone", self.pid());
     }
 
-    /// Whether the process still runs. A zombie has ended, although its new parent may not have reaped it yet. After
-    /// KILL the first thread may end before other threads, which hold the descriptors.
+    /// Whether the process still runs. A zombie has ended, although its new parent may not have reaped it
+    /// yet. After KILL the first thread may end before other threads, which hold the descriptors.
     fn runs(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).map_or(0, Iterator::count);

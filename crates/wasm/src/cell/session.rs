@@ -53,7 +53,8 @@ impl VmCell {
             let bytes = session.first_bytes.clone();
             let delivered = self.enter_with(CallSubject::Session(&mut *session), context, |vm| {
                 let arrival = vm.host().streams.get_mut(&context).and_then(|stream| stream.inbox.pop_front());
-                let arrival = arrival.ok_or_else(|| GuestFault::new("instance_gone", "its context is gone"))?;
+                let arrival =
+                    arrival.ok_or_else(|| GuestFault::new("instance_gone", "its context is gone"))?;
                 vm.host().frame.downstream_data = Some(bytes);
                 let answered = vm.on_answer(context, arrival);
                 vm.host().frame.downstream_data = None;

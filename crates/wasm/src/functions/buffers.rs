@@ -3,7 +3,7 @@
 use wasmtime::{Caller, Error, Linker};
 
 use super::ENV;
-use crate::abi::{BufferId, AbiStatus};
+use crate::abi::{AbiStatus, BufferId};
 use crate::host::{CallbackData, Host};
 use crate::limits::BODY_BUFFER_MAX;
 use crate::memory::{HostResult, finish, give, view, write_u32};

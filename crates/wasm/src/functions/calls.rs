@@ -4,11 +4,11 @@ use message::{Headers, Method};
 use wasmtime::{Caller, Error, Linker};
 
 use super::ENV;
-use crate::abi::{Pairs, AbiStatus, deserialize};
+use crate::abi::{AbiStatus, Pairs, deserialize};
 use crate::host::{CallKind, Host};
 use crate::limits::{CALL_BODY_BYTES_MAX, CALL_TIMEOUT_MAX_MS};
 use crate::memory::{HostResult, finish, give, view, write_u32};
-use crate::outgoing::{self, OutgoingCall, CallPayload};
+use crate::outgoing::{self, CallPayload, OutgoingCall};
 
 pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap(
@@ -103,7 +103,12 @@ fn pair<'a>(pairs: &'a Pairs, wanted: &str) -> Option<&'a str> {
     str::from_utf8(&found.1).ok()
 }
 
-fn http_call(caller: &mut Caller<'_, Host>, places: [(i32, i32); 3], timeout: i32, number: i32) -> HostResult {
+fn http_call(
+    caller: &mut Caller<'_, Host>,
+    places: [(i32, i32); 3],
+    timeout: i32,
+    number: i32,
+) -> HostResult {
     let [upstream, fields, body] = places;
     let upstream = upstream_name(caller, upstream)?;
     let pairs = deserialize(view(caller, fields.0, fields.1)?).ok_or(AbiStatus::BadArgument)?;
@@ -130,7 +135,12 @@ fn http_call(caller: &mut Caller<'_, Host>, places: [(i32, i32); 3], timeout: i3
     start(caller, outgoing, CallKind::Http, number)
 }
 
-fn grpc_call(caller: &mut Caller<'_, Host>, places: [(i32, i32); 5], timeout: i32, number: i32) -> HostResult {
+fn grpc_call(
+    caller: &mut Caller<'_, Host>,
+    places: [(i32, i32); 5],
+    timeout: i32,
+    number: i32,
+) -> HostResult {
     let [upstream, service, method, fields, message] = places;
     let upstream = upstream_name(caller, upstream)?;
     let text = |place: (i32, i32)| {
@@ -172,8 +182,9 @@ fn headers(pairs: &Pairs) -> Result<Headers, AbiStatus> {
     Ok(headers)
 }
 
-/// The base URI of an upstream: `HOST:PORT` is plain HTTP, a URI says its scheme, and a name without a colon is the id of an
-/// upstream of the configuration. Envoy passes clusters in a message of gRPC, which is not read here.
+/// The base URI of an upstream: `HOST:PORT` is plain HTTP, a URI says its scheme, and a name without a colon
+/// is the id of an upstream of the configuration. Envoy passes clusters in a message of gRPC, which is not
+/// read here.
 fn upstream_name(caller: &Caller<'_, Host>, place: (i32, i32)) -> Result<String, AbiStatus> {
     let name = str::from_utf8(view(caller, place.0, place.1)?).map_err(|_| AbiStatus::BadArgument)?;
     if name.starts_with("http://") || name.starts_with("https://") {

@@ -4,7 +4,7 @@ use exchange::plugin::BufferedReply;
 use wasmtime::{Caller, Error, Linker};
 
 use super::ENV;
-use crate::abi::{Pairs, StreamSide, AbiStatus, deserialize};
+use crate::abi::{AbiStatus, Pairs, StreamSide, deserialize};
 use crate::fields::STATUSES;
 use crate::host::Host;
 use crate::limits::BODY_BUFFER_MAX;

@@ -3,7 +3,7 @@
 use wasmtime::{Caller, Error, Linker};
 
 use super::ENV;
-use crate::abi::{AbiVersion, MapId, Pairs, AbiStatus, deserialize, serialize};
+use crate::abi::{AbiStatus, AbiVersion, MapId, Pairs, deserialize, serialize};
 use crate::fields::{MessageKind, Write};
 use crate::host::{CallbackData, Host};
 use crate::limits::{PAIRS_BYTES_MAX, PAIRS_MAX};
@@ -125,7 +125,13 @@ fn get(caller: &mut Caller<'_, Host>, map: i32, key: (i32, i32), data: i32, size
     }
 }
 
-fn set(caller: &mut Caller<'_, Host>, map: i32, key: (i32, i32), value: (i32, i32), write: Write) -> HostResult {
+fn set(
+    caller: &mut Caller<'_, Host>,
+    map: i32,
+    key: (i32, i32),
+    value: (i32, i32),
+    write: Write,
+) -> HostResult {
     let map = map_of(map)?;
     let written = with_two(caller, key, value, |key, value, host| {
         let key = str::from_utf8(key).map_err(|_| AbiStatus::BadArgument)?;

@@ -6,7 +6,7 @@ use super::ENV;
 use crate::abi::AbiStatus;
 use crate::host::Host;
 use crate::memory::{HostResult, finish, view, write_u32, write_u64};
-use crate::metrics::{MetricKind, Metric};
+use crate::metrics::{Metric, MetricKind};
 
 pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap(

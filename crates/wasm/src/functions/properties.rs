@@ -36,7 +36,8 @@ fn get(caller: &mut Caller<'_, Host>, path: i32, path_size: i32, data: i32, size
     let host = caller.data();
     let name = host.identity.name.as_bytes();
     let value = match path.strip_suffix(b"\0").unwrap_or(path) {
-        // The libraries for C++ and AssemblyScript find the code of a plugin by its root id, which is the name in APISIX too.
+        // The libraries for C++ and AssemblyScript find the code of a plugin by its root id, which is the
+        // name in APISIX too.
         b"plugin_name" | b"plugin_vm_id" | b"plugin_root_id" => Some(name.to_vec()),
         _ => match host.with_exchange(|exchange| properties::get(exchange, path)) {
             Some(value) => value,

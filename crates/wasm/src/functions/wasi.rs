@@ -1,5 +1,5 @@
-//! The functions of WASI that compilers put into every module: clock, random numbers, output as log lines, and an environment
-//! without arguments, variables, files and sockets.
+//! The functions of WASI that compilers put into every module: clock, random numbers, output as log lines,
+//! and an environment without arguments, variables, files and sockets.
 
 use tracing::Level;
 use wasmtime::{Caller, Error, Linker};
@@ -10,7 +10,8 @@ use crate::host::Host;
 use crate::limits::LOG_LINE_BYTES_MAX;
 use crate::memory::{view, write, write_u32, write_u64};
 
-/// Functions that modules import and nothing here has; each answers ENOSYS. There are no files, sockets and threads.
+/// Functions that modules import and nothing here has; each answers ENOSYS. There are no files, sockets and
+/// threads.
 pub(crate) const REFUSED: [&str; 35] = [
     "fd_advise",
     "fd_allocate",

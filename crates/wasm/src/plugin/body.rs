@@ -1,11 +1,11 @@
-//! Bodies and trailers on their way through a guest: whole where the guest may wait with them, otherwise piece by piece; pieces that
-//! it holds back are kept up to a limit.
+//! Bodies and trailers on their way through a guest: whole where the guest may wait with them, otherwise
+//! piece by piece; pieces that it holds back are kept up to a limit.
 
 use std::rc::Rc;
 
 use exchange::Exchange;
 use exchange::plugin::event_stream::is_event_stream;
-use exchange::plugin::{BodyNeed, Portion, BufferedReply, ResponseStep};
+use exchange::plugin::{BodyNeed, BufferedReply, Portion, ResponseStep};
 use message::{FieldId, Headers, syntax};
 
 use super::state::RequestState;
@@ -170,7 +170,8 @@ impl WasmPlugin {
         }
     }
 
-    /// Gives the guest a piece, in front of it the pieces that it holds back. At the end nothing may be held back.
+    /// Gives the guest a piece, in front of it the pieces that it holds back. At the end nothing may be held
+    /// back.
     fn piece(
         &self,
         exchange: &mut Exchange,
@@ -181,7 +182,8 @@ impl WasmPlugin {
         let (cell, context) = self.context(exchange)?;
         let state = exchange.state::<RequestState>();
         let has_trailers = head == MessageKind::Response && state.has_trailers;
-        let held = if head == MessageKind::Request { &mut state.request_held } else { &mut state.response_held };
+        let held =
+            if head == MessageKind::Request { &mut state.request_held } else { &mut state.response_held };
         if !held.is_empty() {
             held.append(body);
             std::mem::swap(held, body);
@@ -210,8 +212,11 @@ impl WasmPlugin {
             GuestAction::Pause if body.len() > BODY_BUFFER_MAX => return Err(held_too_much()),
             GuestAction::Pause => {
                 let state = exchange.state::<RequestState>();
-                let held =
-                    if head == MessageKind::Request { &mut state.request_held } else { &mut state.response_held };
+                let held = if head == MessageKind::Request {
+                    &mut state.request_held
+                } else {
+                    &mut state.response_held
+                };
                 *held = std::mem::take(body);
             }
         }
@@ -262,7 +267,8 @@ impl WasmPlugin {
         }
     }
 
-    /// Puts a reply in place of a response. Of one that was begun the rest is cut, because a wait on a piece cuts it.
+    /// Puts a reply in place of a response. Of one that was begun the rest is cut, because a wait on a piece
+    /// cuts it.
     fn end_response<'a>(
         &'a self,
         exchange: &'a mut Exchange,
@@ -311,7 +317,8 @@ impl WasmPlugin {
         Ok(reply)
     }
 
-    /// Gives the guest the trailers of the response. They come before the last piece of the body, so that a wait is not possible.
+    /// Gives the guest the trailers of the response. They come before the last piece of the body, so that a
+    /// wait is not possible.
     pub(super) fn trailers_of_response(&self, exchange: &mut Exchange, trailers: &mut Headers) {
         let Some(state) = exchange.peek_state::<RequestState>() else { return };
         if trailers.is_empty() || state.has_failed || state.held.is_none() || state.replacement.is_some() {
@@ -320,7 +327,9 @@ impl WasmPlugin {
         let mut pairs = pairs_of(trailers);
         let before = pairs.clone();
         let given = self.context(exchange).and_then(|(cell, context)| {
-            cell.enter(Some(exchange), context, |vm| vm.on_trailers(context, MessageKind::Response, &mut pairs))
+            cell.enter(Some(exchange), context, |vm| {
+                vm.on_trailers(context, MessageKind::Response, &mut pairs)
+            })
         });
         match given {
             Ok(_) => {

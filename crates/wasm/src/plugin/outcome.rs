@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use exchange::Exchange;
-use exchange::failure::{FailureResponse, Cause, ExchangeFailure};
+use exchange::failure::{Cause, ExchangeFailure, FailureResponse};
 use exchange::plugin::BufferedReply;
 use exchange::plugin::events::EventCounter;
 use exchange::plugin::services::Services;

@@ -1,4 +1,5 @@
-//! A guest in sessions of layer 4: it is told of each new one, sees its first bytes, and of its end. Later bytes pass no guest.
+//! A guest in sessions of layer 4: it is told of each new one, sees its first bytes, and of its end. Later
+//! bytes pass no guest.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -11,7 +12,7 @@ use exchange::plugin::stream::{SessionEnd, StreamFlow, StreamPlugin, StreamSessi
 
 use super::state::ContextGuard;
 use super::{Configured, FaultCounters};
-use crate::cell::{SessionResumed, CallSubject, VmCell};
+use crate::cell::{CallSubject, SessionResumed, VmCell};
 use crate::fault::GuestFault;
 use crate::pool::InstancePool;
 use crate::vm::GuestAction;
@@ -69,7 +70,11 @@ impl WasmStreamPlugin {
             return Ok(state);
         }
         let held = RefCell::default();
-        session.hold(SessionState { number: self.configured.number, held, stage: Cell::new(SessionStage::New) });
+        session.hold(SessionState {
+            number: self.configured.number,
+            held,
+            stage: Cell::new(SessionStage::New),
+        });
         let gone = || GuestFault::new("instance_gone", "the session has no worker");
         let state = self.state(session).ok_or_else(gone)?;
         let local = session.find_held::<WorkerLocal>().ok_or_else(gone)?;

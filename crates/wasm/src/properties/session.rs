@@ -1,5 +1,5 @@
-//! The properties of a session of layer 4, under the names that Envoy has for connections; a single name that is none of them is
-//! a variable of the session.
+//! The properties of a session of layer 4, under the names that Envoy has for connections; a single name that
+//! is none of them is a variable of the session.
 
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};

@@ -1,5 +1,5 @@
-//! The filter in `tests/fixtures/assembly-filter`, made with an old library for AssemblyScript: it allocates by `malloc` and exits by
-//! the first name of WASI.
+//! The filter in `tests/fixtures/assembly-filter`, made with an old library for AssemblyScript: it allocates
+//! by `malloc` and exits by the first name of WASI.
 
 use exchange::testing::{Scene, finish, lines, respond};
 use serde_json::json;

@@ -1,4 +1,5 @@
-//! Host functions one by one, by guests in text. Each guest traps where a status or a value is not the expected one.
+//! Host functions one by one, by guests in text. Each guest traps where a status or a value is not the
+//! expected one.
 
 use exchange::plugin::{BodyNeed, Portion};
 use exchange::testing::{Scene, finish, respond};

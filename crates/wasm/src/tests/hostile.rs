@@ -37,7 +37,8 @@ fn endless_loop_ends_within_its_time() {
     assert!(began.elapsed() < Duration::from_secs(20));
 }
 
-/// Code without a loop meets no place where the clock interrupts it, so that calls of the gateway look at its time.
+/// Code without a loop meets no place where the clock interrupts it, so that calls of the gateway look at its
+/// time.
 #[test]
 fn calls_of_the_gateway_count_in_the_time() {
     let imports = r#"(import "env" "proxy_get_header_map_size" (func $size (param i32 i32) (result i32)))

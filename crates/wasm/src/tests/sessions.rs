@@ -185,7 +185,8 @@ fn end_of_a_session_is_told_once() {
         assert_eq!(preread(&*plugin, &mut session).await, "continue");
         session.end = Some(SessionEnd::Closed);
         plugin.log(&session);
-        // The trap in `proxy_on_log` has ended the instance: the next session has a new one, and a second log none.
+        // The trap in `proxy_on_log` has ended the instance: the next session has a new one, and a second log
+        // none.
         plugin.log(&session);
         let mut next = self::session();
         next.held[0] = session.held[0].clone();

@@ -1,4 +1,5 @@
-//! The instance while it is put together: first all that needs no data, then the data folder, then control side and engine.
+//! The instance while it is put together: first all that needs no data, then the data folder, then control
+//! side and engine.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -154,7 +155,7 @@ impl Assembly {
         })
     }
 
-    /// What the control side shows of the gateway.
+    /// The parts of the gateway that the control side shows.
     fn report(&self, compiler: &SnapshotCompiler) -> bridge::ReportSources {
         bridge::ReportSources {
             gateway: self.gateway.clone(),
@@ -174,7 +175,8 @@ impl Assembly {
     }
 }
 
-/// Whether keys of session tickets are shared with other instances: without a TLS listener nothing is written to etcd.
+/// Whether keys of session tickets are shared with other instances: without a TLS listener nothing is written
+/// to etcd.
 fn shares_tickets(settings: &Settings) -> bool {
     let lists = [
         &settings.proxy_tls,

@@ -1,5 +1,5 @@
-//! Connects the control side and the engine: compiles each configuration that control publishes and passes it to the
-//! engine, and answers control's questions about the running gateway.
+//! Connects the control side and the engine: compiles each configuration that control publishes and passes it
+//! to the engine, and answers control's questions about the running gateway.
 
 use discovery::ServiceDiscovery;
 use discovery::registration::Registration;
@@ -25,8 +25,8 @@ use model::loaded_endpoint::LoadedEndpoint;
 use model::report::{
     Breakdown, CertificateReport, Certificates, EndpointRequest, EndpointResponder, Explain, ExplainQuestion,
     ExplainSession, ListenerReport, Listening, LogLevel, MetricsText, NodeHealth, OpenSessions, PendingReply,
-    TrafficRate, Readiness, TrafficInterval, Top, Traffic, TrafficNow, TrafficPoint, UnusableNodes, UpstreamHealth,
-    UpstreamNodes, UpstreamReport, WorkerRevision, WorkerRevisions,
+    Readiness, Top, Traffic, TrafficInterval, TrafficNow, TrafficPoint, TrafficRate, UnusableNodes,
+    UpstreamHealth, UpstreamNodes, UpstreamReport, WorkerRevision, WorkerRevisions,
 };
 use model::tickets::{SharedTicketKeys, TicketKey};
 use model::{Applied, ConfigFault};
@@ -87,8 +87,9 @@ impl Gateway {
     }
 }
 
-/// Waits a moment until the workers have taken up their configuration, because a supervisor may ask for the status as
-/// soon as the instance prints `ready`. A worker that fails shows in the status; the start does not hang.
+/// Waits a moment until the workers have taken up their configuration, because a supervisor may ask for the
+/// status as soon as the instance prints `ready`. A worker that fails shows in the status; the start does not
+/// hang.
 fn await_workers(engine: &Engine) {
     let deadline = Instant::now() + WORKERS_START_WITHIN;
     while engine.ready().is_err() && Instant::now() < deadline {
@@ -352,7 +353,8 @@ impl Explain for ReportSources {
     }
 }
 
-/// How long an answer of an endpoint is waited for: as long as a worker lets it run, and a while for a busy worker.
+/// How long an answer of an endpoint is waited for: as long as a worker lets it run, and a while for a busy
+/// worker.
 const ENDPOINT_WAIT: Duration = Duration::from_millis(PHASE_WAIT_MS + 5_000);
 
 impl EndpointResponder for ReportSources {

@@ -16,8 +16,8 @@ pub(crate) fn catalog_for(settings: &Settings) -> PluginCatalog {
     catalog_with(settings, settings.check_options())
 }
 
-/// The catalog for these settings, with other settings that checks depend on. Extensions that the settings name and that
-/// cannot be loaded are not in it.
+/// The catalog for these settings, with other settings that checks depend on. Extensions that the settings
+/// name and that cannot be loaded are not in it.
 pub(crate) fn catalog_with(settings: &Settings, options: CheckOptions) -> PluginCatalog {
     let (extensions, faults) = Extensions::offline(settings);
     for fault in faults {

@@ -5,7 +5,8 @@ use net::tls::certificate::{Certificate, now_s};
 use net::tls::server::site::{Site, SiteState};
 use net::tls::server::{SiteCertificate, SiteTable};
 
-/// The certificates that end first, at most `most`, and the number of all. Objects that are faulty come before them.
+/// The certificates that end first, at most `most`, and the number of all. Objects that are faulty come
+/// before them.
 pub(super) fn list(sites: &SiteTable, most: usize) -> (Vec<CertificateReport>, usize) {
     let mut all: Vec<(i64, &Site, Option<usize>)> = Vec::new();
     for site in sites.iter() {

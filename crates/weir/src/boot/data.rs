@@ -1,4 +1,5 @@
-//! The lock of the data folder, and the message for a folder that cannot be written. Knows nothing of the folder's content.
+//! The lock of the data folder, and the message for a folder that cannot be written. Knows nothing of the
+//! folder's content.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -10,8 +11,8 @@ use rustix::io::Errno;
 use super::lasting::Lasting;
 use crate::settings::Settings;
 
-/// Takes the lock of the data folder. In declarative mode several instances may share the folder: the lock then only
-/// serves to find this instance, and a start without the lock is allowed.
+/// Takes the lock of the data folder. In declarative mode several instances may share the folder: the lock
+/// then only serves to find this instance, and a start without the lock is allowed.
 ///
 /// # Errors
 /// Another process has locked the folder, or the folder cannot be made.
@@ -60,8 +61,8 @@ fn writers_of(mode: u32, owner: u32, own: u32) -> Option<String> {
 pub(crate) const WRITERS_ADVICE: &str =
     "run `chmod go-w` on it as its owner, or name another folder with --data";
 
-/// The error of a start on a data folder. If the folder cannot be written at all, it says so, with the way out for a
-/// service of systemd (`INVOCATION_ID` is set) or for any other process.
+/// The error of a start on a data folder. If the folder cannot be written at all, it says so, with the way
+/// out for a service of systemd (`INVOCATION_ID` is set) or for any other process.
 pub(super) fn explained(settings: &Settings, error: anyhow::Error) -> anyhow::Error {
     let data = &settings.data;
     let Some(fault) = unwritable(data) else { return error };

@@ -1,5 +1,5 @@
-//! The languages of extensions that this program has, and the extensions that the settings name. Extensions among the objects
-//! are loaded by the checks of the model, with the loader that is made here.
+//! The languages of extensions that this program has, and the extensions that the settings name. Extensions
+//! among the objects are loaded by the checks of the model, with the loader that is made here.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -114,7 +114,8 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(std::fs::read(path)?)
 }
 
-/// The languages that this program was built with. Compiled code is kept in the data folder if the instance serves.
+/// The languages that this program was built with. Compiled code is kept in the data folder if the instance
+/// serves.
 fn languages(settings: &Settings, serves: bool) -> Vec<Box<dyn ExtensionLanguage>> {
     let _ = (settings, serves);
     vec![

@@ -1,5 +1,5 @@
-//! Faults of a start that another start does not mend: a service manager should not try again until a file or the machine
-//! has changed. They end `weir run` with a status of their own.
+//! Faults of a start that another start does not mend: a service manager should not try again until a file or
+//! the machine has changed. They end `weir run` with a status of their own.
 
 use std::fmt;
 
@@ -17,7 +17,8 @@ impl fmt::Display for Lasting {
     }
 }
 
-/// Whether a failed start fails again in the same way: wrong settings, a right that is missing, a store of a newer version.
+/// Whether a failed start fails again in the same way: wrong settings, a right that is missing, a store of a
+/// newer version.
 pub(crate) fn is_lasting(error: &anyhow::Error) -> bool {
     error.is::<Faults>()
         || error.is::<Lasting>()

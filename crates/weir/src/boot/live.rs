@@ -1,6 +1,6 @@
-//! The settings that change while the instance runs. HUP reads the settings again: a changed list of listeners comes into
-//! force at once, the files of `trusted_certificates` are read again, and a log line names all other changes as waiting
-//! for a restart. Faulty settings change nothing.
+//! The settings that change while the instance runs. HUP reads the settings again: a changed list of
+//! listeners comes into force at once, the files of `trusted_certificates` are read again, and a log line
+//! names all other changes as waiting for a restart. Faulty settings change nothing.
 
 use std::sync::Arc;
 

@@ -1,8 +1,10 @@
-//! Rotation of the access log and the error log, as APISIX's plugin `log-rotate` does it: files are renamed by the time, opened
-//! again, perhaps compressed, and the oldest ones removed. It has a thread of its own, because a disk may be slow.
+//! Rotation of the access log and the error log, as APISIX's plugin `log-rotate` does it: files are renamed
+//! by the time, opened again, perhaps compressed, and the oldest ones removed. It has a thread of its own,
+//! because a disk may be slow.
 //!
-//! During an upgrade two processes write the same logs. Each opens its logs again when their paths have become other files,
-//! and compresses only files that it has renamed itself, a second later, because compression removes them.
+//! During an upgrade two processes write the same logs. Each opens its logs again when their paths have
+//! become other files, and compresses only files that it has renamed itself, a second later, because
+//! compression removes them.
 
 use std::fs;
 use std::io;
@@ -21,8 +23,8 @@ use crate::settings::{ErrorLog, LogTarget, Settings};
 
 /// How often the time, the sizes and the paths of the logs are looked at.
 const TICK: Duration = Duration::from_millis(500);
-/// Ticks from the renaming of a file to its compression. More than one, so that another process that writes to the file
-/// has had a tick in which it opened its logs again.
+/// Ticks from the renaming of a file to its compression. More than one, so that another process that writes
+/// to the file has had a tick in which it opened its logs again.
 const COMPRESSION_TICKS: u32 = 2;
 /// How often a compression is looked at.
 const COMPRESSION_POLL: Duration = Duration::from_millis(20);
@@ -75,8 +77,8 @@ impl Rotation {
         })
     }
 
-    /// Rotates from now on, for as long as the process runs. Once `has_given_way` is set another process rotates, and this
-    /// one only follows it.
+    /// Rotates from now on, for as long as the process runs. Once `has_given_way` is set another process
+    /// rotates, and this one only follows it.
     pub(super) fn start(self, logs: impl OpenLogs, has_given_way: Arc<AtomicBool>) {
         let run = move || {
             let mut next = next_turn(now_seconds(), self.interval_seconds);
@@ -122,8 +124,8 @@ impl Rotation {
         moved.into_iter().map(|path| Renamed { path, ticks: 0 }).collect()
     }
 
-    /// Compresses the files that were renamed some ticks ago. One that a log still goes into, because it could not be opened
-    /// again, is kept until it can.
+    /// Compresses the files that were renamed some ticks ago. One that a log still goes into, because it
+    /// could not be opened again, is kept until it can.
     fn compress_renamed(&self, renamed: &mut Vec<Renamed>, logs: &impl OpenLogs) {
         let Some(limit) = self.compression else { return renamed.clear() };
         renamed.retain_mut(|file| {
@@ -184,7 +186,8 @@ fn rotated_name(path: &Path, now: u64) -> Option<PathBuf> {
 /// Renames a log. None if there is nothing to rename, another process was first, or it failed.
 fn moved_away(path: &Path, now: u64) -> Option<PathBuf> {
     let to = rotated_name(path, now)?;
-    // Another process that has the same log, as during an upgrade, was first; the file at `path` is its new one.
+    // Another process that has the same log, as during an upgrade, was first; the file at `path` is its new
+    // one.
     if archive_of(&to).exists() {
         return None;
     }

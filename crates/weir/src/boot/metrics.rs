@@ -1,4 +1,5 @@
-//! Metrics of this instance that need both the gateway and the control side. The request counters are the gateway's.
+//! Metrics of this instance that need both the gateway and the control side. The request counters are the
+//! gateway's.
 
 use gateway::engine::Engine;
 use gateway::observe::log_writer::LogWriter;
@@ -6,7 +7,8 @@ use stdx::prometheus_text::{header, sample, scalar};
 
 use crate::log::LogControl;
 
-/// Appends the name and version of this instance, the revision that each worker runs, and how many log lines were lost.
+/// Appends the name and version of this instance, the revision that each worker runs, and how many log lines
+/// were lost.
 pub(super) fn write_node(
     engine: &Engine,
     error_log: &LogControl,

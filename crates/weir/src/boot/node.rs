@@ -1,5 +1,5 @@
-//! The start of an instance, from its settings until it serves: alone, or as the successor of a process, from which it
-//! takes sockets and store over step by step. Its end is in `signals`.
+//! The start of an instance, from its settings until it serves: alone, or as the successor of a process, from
+//! which it takes sockets and store over step by step. Its end is in `signals`.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use control::Control;
-use control::source::store::{DirectoryLock, RunningInstance, InstanceListener};
+use control::source::store::{DirectoryLock, InstanceListener, RunningInstance};
 use discovery::registration::Registration;
 use gateway::engine::Engine;
 use gateway::observe::log_writer::LogWriter;
@@ -29,8 +29,8 @@ use crate::settings::{LoadedSettings, Settings, SettingsSource};
 /// How often a successor checks whether its workers run.
 const RUNNING_POLL: Duration = Duration::from_millis(2);
 
-/// How long a successor waits for its plugin runner, so that no request fails at an upgrade. Half of the default time that an
-/// upgrade may take.
+/// How long a successor waits for its plugin runner, so that no request fails at an upgrade. Half of the
+/// default time that an upgrade may take.
 const RUNNER_WAIT: Duration = Duration::from_secs(30);
 
 /// An instance that serves.
@@ -71,7 +71,8 @@ impl ServingInstance {
         let log = log::start(&settings.error_log, settings.error_log_format, &settings.log_level)?;
         remarks.warn();
         core_dumps::allow(settings.core_dumps);
-        // Before all that costs time or writes files: an address in use is the commonest reason of a failed start.
+        // Before all that costs time or writes files: an address in use is the commonest reason of a failed
+        // start.
         let inherited = predecessor.map(Predecessor::take_sockets).unwrap_or_default();
         let mut sockets = sockets::bind(&settings, inherited)?;
         let lines = sockets.lines();
@@ -184,9 +185,10 @@ impl ServingInstance {
         Ok(())
     }
 
-    /// Keeps the parts that go on after a hand-over: the data plane with its plugin runner, and the control side, which follows
-    /// a file or etcd for a while. Closes the lock of the data folder and the spare sockets; the successor has its own descriptors of
-    /// both, and the files in the folder are its own by then.
+    /// Keeps the parts that go on after a hand-over: the data plane with its plugin runner, and the control
+    /// side, which follows a file or etcd for a while. Closes the lock of the data folder and the spare
+    /// sockets; the successor has its own descriptors of both, and the files in the folder are its own by
+    /// then.
     pub(super) fn let_go(self) -> (Arc<Gateway>, Control, Supervisor) {
         // The successor has the same identity in registries, and renews it.
         if let Some(registration) = &self.registration {
@@ -232,8 +234,8 @@ fn open(engine: &Engine, listeners: ListenerSet, own_addresses: Vec<SocketAddr>)
     engine.open(listeners);
 }
 
-/// Waits without a limit of its own, because the predecessor has a deadline, after which it ends a start without
-/// running workers.
+/// Waits without a limit of its own, because the predecessor has a deadline, after which it ends a start
+/// without running workers.
 fn wait_until_running(engine: &Engine) {
     while engine.ready().is_err() {
         std::thread::sleep(RUNNING_POLL);

@@ -10,7 +10,8 @@ use std::time::Duration;
 pub(super) const READY: &str = "READY=1";
 /// The instance leaves its registries and drains; it ends within `limit` at the latest.
 pub(super) fn stopping(limit: Duration) -> String {
-    // Otherwise the manager kills the instance when a stop timeout that is shorter is over, such as `TimeoutStopSec`.
+    // Otherwise the manager kills the instance when a stop timeout that is shorter is over, such as
+    // `TimeoutStopSec`.
     format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={}", limit.as_micros())
 }
 

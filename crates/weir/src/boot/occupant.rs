@@ -1,5 +1,6 @@
-//! The process that listens on an address of TCP or UDP, for the message that the address is in use. Reads `/proc`, which shows root
-//! all processes, and other users their own; a unit with `ProtectProc=invisible` sees no process of another user.
+//! The process that listens on an address of TCP or UDP, for the message that the address is in use. Reads
+//! `/proc`, which shows root all processes, and other users their own; a unit with `ProtectProc=invisible`
+//! sees no process of another user.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,8 +10,8 @@ const LISTENING: &str = "0A";
 /// State of a socket without a peer in `/proc/net/udp`.
 const UNCONNECTED: &str = "07";
 
-/// The processes that listen on an address which overlaps with `address`, as `process 812 (nginx)`; none if they cannot be
-/// seen.
+/// The processes that listen on an address which overlaps with `address`, as `process 812 (nginx)`; none if
+/// they cannot be seen.
 pub(super) fn listening_on(address: SocketAddr, is_udp: bool) -> Option<String> {
     let (tables, state) = match is_udp {
         true => (["/proc/net/udp", "/proc/net/udp6"], UNCONNECTED),
@@ -33,8 +34,8 @@ pub(super) fn listening_on(address: SocketAddr, is_udp: bool) -> Option<String> 
     Some(format!("process {process} ({})", name.trim_end()))
 }
 
-/// The inode of the socket of a line of `/proc/net/tcp` or `/proc/net/udp`, if it is in that state and its address overlaps
-/// with `wanted`.
+/// The inode of the socket of a line of `/proc/net/tcp` or `/proc/net/udp`, if it is in that state and its
+/// address overlaps with `wanted`.
 fn socket_on(line: &str, wanted: SocketAddr, state: &str) -> Option<u64> {
     let mut fields = line.split_ascii_whitespace();
     let local = address(fields.nth(1)?)?;

@@ -1,5 +1,5 @@
-//! The parts of an instance that its control side and its engine share. Each is made from the settings; the compiler of
-//! configurations holds those that objects refer to.
+//! The parts of an instance that its control side and its engine share. Each is made from the settings; the
+//! compiler of configurations holds those that objects refer to.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::extensions::Extensions;
 use super::{compiler, discovery, options, outbound_policy, secrets, services};
 use crate::settings::Settings;
 
-/// What listeners need to answer: the options of the engine and the certificates.
+/// The needs of listeners: the options of the engine and the certificates.
 pub(super) struct Front {
     pub(super) options: Arc<Options>,
     pub(super) tls: Arc<ServerTls>,
@@ -49,7 +49,7 @@ impl Front {
     }
 }
 
-/// What compiled objects refer to, and reports tell about.
+/// The parts that compiled objects refer to and that reports show.
 pub(super) struct Referents {
     pub(super) services: Arc<Services>,
     pub(super) secrets: Arc<Secrets>,
@@ -64,7 +64,10 @@ impl Referents {
     ///
     /// # Errors
     /// A thread cannot be started, or the settings name an extension or a registry that cannot be used.
-    pub(super) fn start(settings: &Settings, tls: &Arc<ServerTls>) -> anyhow::Result<(Referents, SnapshotCompiler)> {
+    pub(super) fn start(
+        settings: &Settings,
+        tls: &Arc<ServerTls>,
+    ) -> anyhow::Result<(Referents, SnapshotCompiler)> {
         let services = services(settings)?;
         let secrets = secrets(settings);
         let extensions = Extensions::start(settings, &services)?;

@@ -1,5 +1,5 @@
-//! Metrics of this process under the names that Prometheus's own clients use, and the limits of this instance that alerts
-//! compare them with.
+//! Metrics of this process under the names that Prometheus's own clients use, and the limits of this instance
+//! that alerts compare them with.
 
 use std::fs;
 
@@ -35,8 +35,8 @@ pub(super) fn write(limits: &EngineLimits, start_time_s: u64, text: &mut String)
     scalar(text, "weir_connections_limit", "gauge", help, limits.max_connections);
 }
 
-/// The number of open descriptors. From Linux 6.2 on it is the size of the folder; before, the size is 0 and the entries
-/// are counted, with the one that is open for counting.
+/// The number of open descriptors. From Linux 6.2 on it is the size of the folder; before, the size is 0 and
+/// the entries are counted, with the one that is open for counting.
 fn open_files() -> Option<u64> {
     let bytes = fs::metadata(DESCRIPTORS).ok()?.len();
     if bytes > 0 {
@@ -61,7 +61,8 @@ mod tests {
     #[test]
     fn process_shows_usage_and_limits() {
         let mut text = String::new();
-        let limits = EngineLimits { memory_limit_bytes: 1 << 40, max_connections: 77, ..EngineLimits::default() };
+        let limits =
+            EngineLimits { memory_limit_bytes: 1 << 40, max_connections: 77, ..EngineLimits::default() };
         write(&limits, 1_700_000_000, &mut text);
         let (resident, limit) =
             (value(&text, "process_resident_memory_bytes"), value(&text, "weir_memory_limit_bytes"));

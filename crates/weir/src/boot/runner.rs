@@ -1,5 +1,6 @@
-//! The process of the plugin runner: started at the start of the instance, started again when it ends, replaced at HUP, ended
-//! with the instance. All of it happens on a thread of its own. Calls of the runner are those of the plugins `ext-plugin-…`.
+//! The process of the plugin runner: started at the start of the instance, started again when it ends,
+//! replaced at HUP, ended with the instance. All of it happens on a thread of its own. Calls of the runner
+//! are those of the plugins `ext-plugin-…`.
 
 mod backoff;
 pub(crate) mod child;
@@ -25,7 +26,8 @@ pub(super) use settings::RunnerSettings;
 
 /// How often the process is looked at.
 const TICK: Duration = Duration::from_millis(50);
-/// The longest time until a new runner takes connections. A runner in Java takes 12 seconds on a slow machine.
+/// The longest time until a new runner takes connections. A runner in Java takes 12 seconds on a slow
+/// machine.
 const START_LIMIT: Duration = Duration::from_secs(120);
 /// How long a runner that was replaced goes on, so that calls which it has are answered.
 const REPLACED_GRACE: Duration = Duration::from_secs(5);
@@ -53,17 +55,19 @@ struct RunnerCounters {
 }
 
 impl Supervisor {
-    /// Follows `settings`: starts the runner that they name, or sends calls to a socket that another program listens at.
+    /// Follows `settings`: starts the runner that they name, or sends calls to a socket that another program
+    /// listens at.
     pub(super) fn start(settings: RunnerSettings, runner: Arc<Runner>, services: &Services) -> Supervisor {
         let counter = |event| services.event_counter(COUNTED_AS, event);
-        let counters = RunnerCounters { started: counter("runners started"), ended: counter("runners ended") };
+        let counters =
+            RunnerCounters { started: counter("runners started"), ended: counter("runners ended") };
         let supervisor = Supervisor { runner, counters, running: Mutex::default() };
         supervisor.reload(settings);
         supervisor
     }
 
-    /// Follows changed settings. A runner is replaced in any case, because its program may have changed; the old one goes on
-    /// until the new one takes connections.
+    /// Follows changed settings. A runner is replaced in any case, because its program may have changed; the
+    /// old one goes on until the new one takes connections.
     pub(super) fn reload(&self, settings: RunnerSettings) {
         self.runner.set_timeout_ms(settings.timeout_ms);
         let mut running = self.running.lock();

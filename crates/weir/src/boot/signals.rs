@@ -1,5 +1,6 @@
-//! The signals of an instance, from its start to its end: HUP reloads, USR1 reopens the logs, USR2 starts a successor,
-//! TERM and QUIT leave registries and drain, INT or TERM during the drain ends the process at once.
+//! The signals of an instance, from its start to its end: HUP reloads, USR1 reopens the logs, USR2 starts a
+//! successor, TERM and QUIT leave registries and drain, INT or TERM during the drain ends the process at
+//! once.
 
 mod leave;
 
@@ -20,30 +21,31 @@ use super::bridge::Gateway;
 use super::log_rotate::{OpenLogs, Rotation};
 use super::node::ServingInstance;
 use super::notify;
-use super::upgrade::{OldSide, UpgradeOutcome, Successor, start_successor, write_outcome};
+use super::upgrade::{OldSide, Successor, UpgradeOutcome, start_successor, write_outcome};
 use crate::log::{self, LogControl};
 use crate::terminal::print_bounded;
 
-/// How long the end of the process waits until the last lines of the access log are written. A working disk or
-/// collector takes milliseconds.
+/// How long the end of the process waits until the last lines of the access log are written. A working disk
+/// or collector takes milliseconds.
 const ACCESS_LOG_FLUSH_LIMIT: Duration = Duration::from_secs(1);
 
-/// Time that a stop may take beyond `drain_delay` and `grace`: 5 seconds for registries, and some for the logs.
+/// Time that a stop may take beyond `drain_delay` and `grace`: 5 seconds for registries, and some for the
+/// logs.
 const STOP_EXTRA: Duration = Duration::from_secs(10);
 
 /// Exit code after an end without draining; shells report the same code for a process that INT ended.
 const INTERRUPTED: u8 = 130;
 
-/// Receives signals from now on. HUP, USR1 and USR2 wait until the instance has started; INT, QUIT and TERM end the
-/// process also during its start.
+/// Receives signals from now on. HUP, USR1 and USR2 wait until the instance has started; INT, QUIT and TERM
+/// end the process also during its start.
 pub(super) struct SignalWatch {
     runtime: tokio::runtime::Runtime,
     requests: Requests,
 }
 
 impl SignalWatch {
-    /// Installs the handlers. To be called before the data folder is locked, because the lock tells other processes
-    /// where to send signals.
+    /// Installs the handlers. To be called before the data folder is locked, because the lock tells other
+    /// processes where to send signals.
     ///
     /// # Errors
     /// The handlers cannot be installed.
@@ -66,7 +68,8 @@ impl SignalWatch {
             // Flushed first, so that messages of the start appear before the line `ready`.
             log::flush();
             print_bounded(format_args!("{}\nready", node.lines.join("\n")));
-            // A service manager accepts messages from its main process only, and that process announces the successor.
+            // A service manager accepts messages from its main process only, and that process announces the
+            // successor.
             if !node.is_successor {
                 notify::tell(notify::READY);
             }
@@ -192,8 +195,8 @@ async fn end(node: ServingInstance, signals: &mut Signals) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Ends the instance after another process has taken over: open requests and connections may go on for `grace`, and for
-/// `after_term` once TERM has come.
+/// Ends the instance after another process has taken over: open requests and connections may go on for
+/// `grace`, and for `after_term` once TERM has come.
 async fn give_way(
     node: ServingInstance,
     successor: Successor,
@@ -208,8 +211,8 @@ async fn give_way(
     tell(&node, &UpgradeOutcome::HandedOver { to: process, version });
     released.for_good();
     let logs = Logs::of(&node);
-    // The lock and the control side's sockets are closed here, because this process would otherwise hold them until its
-    // last tunnel ends.
+    // The lock and the control side's sockets are closed here, because this process would otherwise hold them
+    // until its last tunnel ends.
     let (gateway, control, runner) = node.let_go();
     control.stop_listening();
     let is_drained = Arc::new(AtomicBool::new(false));
@@ -227,7 +230,8 @@ async fn give_way(
     ExitCode::SUCCESS
 }
 
-/// Ends the control side, waits for its threads, and drops all other parts of the instance except the data plane.
+/// Ends the control side, waits for its threads, and drops all other parts of the instance except the data
+/// plane.
 async fn shut_down(node: ServingInstance) {
     if tokio::task::spawn_blocking(move || {
         let node = node;
@@ -259,8 +263,8 @@ enum Drained {
     Cut,
 }
 
-/// Drains the data plane. The first TERM or QUIT shortens the time that is left to `after_term`; the second one, or
-/// INT, ends it at once.
+/// Drains the data plane. The first TERM or QUIT shortens the time that is left to `after_term`; the second
+/// one, or INT, ends it at once.
 async fn drain(
     gateway: Arc<Gateway>,
     signals: &mut Signals,

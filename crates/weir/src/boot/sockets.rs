@@ -1,6 +1,6 @@
-//! Every listening socket of the instance. All are bound before anything else starts, so that an address in use is
-//! found while there is nothing to undo. Sockets of a predecessor are taken over. Knows addresses, not the protocols
-//! served on them.
+//! Every listening socket of the instance. All are bound before anything else starts, so that an address in
+//! use is found while there is nothing to undo. Sockets of a predecessor are taken over. Knows addresses, not
+//! the protocols served on them.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -26,7 +26,8 @@ pub(super) struct Sockets {
     pub(super) control: ControlListeners,
     /// Name and address of each listener of the control side.
     pub(super) reports: Vec<ListenerReport>,
-    /// Duplicates of the control side's sockets for a successor, each with its setting and the address written there.
+    /// Duplicates of the control side's sockets for a successor, each with its setting and the address
+    /// written there.
     pub(super) spare: Vec<(&'static str, SocketAddr, TcpListener)>,
 }
 
@@ -57,8 +58,8 @@ pub(super) fn wanted(settings: &Settings) -> Vec<WantedListener> {
     lists.zip(PROXY_LISTENERS).flat_map(of_setting).collect()
 }
 
-/// The flags of the settings that name listeners of the proxy, with the protocols of their connections, in the order of
-/// [`Settings::proxy_listeners`] and [`Settings::stream_listeners`].
+/// The flags of the settings that name listeners of the proxy, with the protocols of their connections, in
+/// the order of [`Settings::proxy_listeners`] and [`Settings::stream_listeners`].
 const PROXY_LISTENERS: [(&str, Protocols); 10] = [
     ("proxy", Protocols::HTTP1),
     ("proxy-tls", Protocols::HTTPS1),
@@ -99,8 +100,8 @@ fn name_for(protocols: Protocols) -> &'static str {
     PROXY_LISTENERS.iter().find(|(_, known)| *known == protocols).map_or("proxy", |(name, _)| name)
 }
 
-/// Binds the addresses of the settings that are not among the `inherited` sockets. Inherited sockets that the settings
-/// do not name are closed.
+/// Binds the addresses of the settings that are not among the `inherited` sockets. Inherited sockets that the
+/// settings do not name are closed.
 ///
 /// # Errors
 /// The listener's name, its address and the error of the system.

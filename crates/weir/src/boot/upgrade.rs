@@ -1,5 +1,6 @@
-//! Replaces the running binary: an instance starts its successor, hands it the listening sockets and the data folder,
-//! and ends once the successor serves. Until then the instance serves as before. Knows nothing of the traffic.
+//! Replaces the running binary: an instance starts its successor, hands it the listening sockets and the data
+//! folder, and ends once the successor serves. Until then the instance serves as before. Knows nothing of the
+//! traffic.
 //!
 //! The two processes talk over a socket that is the successor's standard input. In order:
 //!
@@ -14,8 +15,8 @@
 //! | new | `Hurry`, if a write comes | the old process tells all kept connections to close |
 //! | old | closes the socket | the old process begins no further request; the new one does the writes that wait |
 //!
-//! Before `Serving` the old process can take everything back by killing the new one, which dies with the go-between
-//! process. Data that the new process may have written by then is read from the store.
+//! Before `Serving` the old process can take everything back by killing the new one, which dies with the
+//! go-between process. Data that the new process may have written by then is read from the store.
 
 mod changeover;
 mod channel;
@@ -30,6 +31,6 @@ pub(super) use changeover::OldSide;
 pub(super) use executable::Executable;
 pub(super) use go_between::stand_if_asked;
 pub(super) use outcome::{UpgradeOutcome, write as write_outcome};
-pub(super) use predecessor::{Predecessor, QUIC_LINE, InheritedSocket};
+pub(super) use predecessor::{InheritedSocket, Predecessor, QUIC_LINE};
 pub(crate) use request::request;
 pub(super) use successor::{Offer, Successor, start as start_successor};

@@ -11,10 +11,10 @@ use crate::terminal::{Paint, print};
 
 /// Bring a resources file into force, all of it or nothing
 ///
-/// Shows what `weir plan` shows, then does it in one step: a request is served by the configuration before or by the one
-/// after, and a crash leaves one of the two. The file is the whole: an object that it does not name is deleted, unless
-/// `--keep-others` is given. If anybody changed the configuration meanwhile, nothing is done. Prints the version that was
-/// made and the one to go back to with `weir rollback`.
+/// Shows what `weir plan` shows, then does it in one step: a request is served by the configuration before or
+/// by the one after, and a crash leaves one of the two. The file is the whole: an object that it does not
+/// name is deleted, unless `--keep-others` is given. If anybody changed the configuration meanwhile, nothing
+/// is done. Prints the version that was made and the one to go back to with `weir rollback`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ApplyArguments {
     /// Resources file, YAML or JSON

@@ -1,4 +1,5 @@
-//! `weir check`: every fault of a settings file or a resources file. Touches neither a running instance nor a store.
+//! `weir check`: every fault of a settings file or a resources file. Touches neither a running instance nor a
+//! store.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,10 +14,10 @@ use crate::terminal::{Paint, print};
 
 /// Check a settings file, a resources file or a `config.yaml` of APISIX
 ///
-/// Prints every fault as `file:line: path: reason` and ends with 1, or ends with 0. What kind of file it is shows in
-/// its content; a `config.yaml` of APISIX is one too. What has no effect is printed as a warning: keys of APISIX, unknown
-/// fields of plugins, paths that match no request, equal routes. The resources file that a settings file names is checked
-/// too.
+/// Prints every fault as `file:line: path: reason` and ends with 1, or ends with 0. What kind of file it is
+/// shows in its content; a `config.yaml` of APISIX is one too. What has no effect is printed as a warning:
+/// keys of APISIX, unknown fields of plugins, paths that match no request, equal routes. The resources file
+/// that a settings file names is checked too.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CheckArguments {
     /// Files to check

@@ -1,5 +1,5 @@
-//! `weir doctor`: checks of the machine, the settings and the running instance, each with what to do about it. It changes
-//! nothing but a file in the data folder, which it removes again.
+//! `weir doctor`: checks of the machine, the settings and the running instance, each with what to do about
+//! it. It changes nothing but a file in the data folder, which it removes again.
 
 mod etcd;
 mod instance;
@@ -17,8 +17,9 @@ use crate::top::numbers::clean;
 
 /// Check the machine and the running instance, and say what to do
 ///
-/// Limits and kernel settings of the machine, the data folder, the ports of the settings, certificates, etcd, DNS, the clock,
-/// and the instance that runs on the data folder. Ends with 1 if a check has failed; what only needs attention ends with 0.
+/// Limits and kernel settings of the machine, the data folder, the ports of the settings, certificates, etcd,
+/// DNS, the clock, and the instance that runs on the data folder. Ends with 1 if a check has failed; what
+/// only needs attention ends with 0.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DoctorArguments {
     /// Print as JSON

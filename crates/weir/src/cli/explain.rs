@@ -1,5 +1,6 @@
-//! `weir explain`: the route that a request would take, why the other routes lost, its plugins and its endpoints. Decides nothing itself: the
-//! running instance answers; without one, the same code reads the store or the resources file.
+//! `weir explain`: the route that a request would take, why the other routes lost, its plugins and its
+//! endpoints. Decides nothing itself: the running instance answers; without one, the same code reads the
+//! store or the resources file.
 
 mod ask;
 mod journey;
@@ -21,7 +22,7 @@ use super::run::settings_file;
 use crate::admin_client::{address_of, is_in_environment, running_on};
 use crate::ask::RequestFailure;
 use crate::boot;
-use crate::settings::{SettingLocation, SETTINGS, Settings, WrittenSettings};
+use crate::settings::{SETTINGS, SettingLocation, Settings, WrittenSettings};
 use crate::terminal::{Paint, print, print_error};
 use crate::top::numbers::clean;
 use record::DecisionRecord;
@@ -31,8 +32,8 @@ use session::SessionRecord;
 ///
 /// Nothing is sent and nothing is counted: plugins that would ask a server or count say so.
 ///
-/// Asks the instance that runs on the data folder through its control API, whatever its port. Where none runs, or with
-/// `--resources`, it reads the store or the resources file itself.
+/// Asks the instance that runs on the data folder through its control API, whatever its port. Where none
+/// runs, or with `--resources`, it reads the store or the resources file itself.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ExplainArguments {
     /// Method, such as GET
@@ -71,7 +72,8 @@ pub(crate) struct ExplainArguments {
     /// Settings file (YAML) of the instance
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, env = "WEIR_CONFIG", hide_env_values = true)]
     config: Option<OsString>,
-    /// Control API of the instance to ask [default: that of the instance on the data folder, else as in its settings]
+    /// Control API of the instance to ask [default: that of the instance on the data folder, else as in its
+    /// settings]
     #[arg(long, value_name = "ADDR", conflicts_with_all = ["data", "resources"])]
     control: Option<String>,
     /// Data folder: ask the instance that runs on it, or read the store in it where none runs
@@ -179,7 +181,8 @@ pub(crate) fn run(arguments: ExplainArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The answer with texts that a terminal does not obey: paths, names and values of fields hold any characters.
+/// The answer with texts that a terminal does not obey: paths, names and values of fields hold any
+/// characters.
 fn cleaned(value: Value) -> Value {
     let clean = |text: &str| clean(&text.replace(['\n', '\r', '\t'], " "));
     match value {

@@ -14,8 +14,9 @@ use crate::terminal::{Paint, print, print_error};
 
 /// List the versions of the configuration, or show what one changed
 ///
-/// Every change of the configuration is a version: a write of the Admin API, `weir apply`, `weir rollback`, a whole set
-/// by another tool, objects that expired. The newest comes first. Where no instance runs, the data folder is read.
+/// Every change of the configuration is a version: a write of the Admin API, `weir apply`, `weir rollback`, a
+/// whole set by another tool, objects that expired. The newest comes first. Where no instance runs, the data
+/// folder is read.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct HistoryArguments {
     /// Show what this version changed

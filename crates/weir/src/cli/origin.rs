@@ -1,9 +1,10 @@
-//! `weir origin`: an echo origin to try the gateway with, light enough for measurements of gateways in front of it.
+//! `weir origin`: an echo origin to try the gateway with, light enough for measurements of gateways in front
+//! of it.
 //!
-//! One thread per worker with a listener of its own, and per request at most one read and one write, so that a proxy in
-//! front of it saturates first. Its HTTP/1 shares no code with the data plane, so that neither hides the other's
-//! mistakes; a connection that begins with the preface of HTTP/2 is served by `origin/http2.rs`. It is not a web server: it
-//! has no files, no limits per client and no log.
+//! One thread per worker with a listener of its own, and per request at most one read and one write, so that
+//! a proxy in front of it saturates first. Its HTTP/1 shares no code with the data plane, so that neither
+//! hides the other's mistakes; a connection that begins with the preface of HTTP/2 is served by
+//! `origin/http2.rs`. It is not a web server: it has no files, no limits per client and no log.
 
 mod answer;
 mod frames;
@@ -80,10 +81,12 @@ fn work(listener: std::net::TcpListener) -> anyhow::Result<()> {
     runtime.block_on(async {
         let listener = TcpListener::from_std(listener)?;
         loop {
-            // An error means no descriptors, or a connection reset in the queue. Either way accepting goes on.
+            // An error means no descriptors, or a connection reset in the queue. Either way accepting goes
+            // on.
             if let Ok((stream, _)) = listener.accept().await {
                 tokio::task::spawn_local(async move {
-                    // Ignored, because an error means that the client left or sent no HTTP, and the connection is over.
+                    // Ignored, because an error means that the client left or sent no HTTP, and the
+                    // connection is over.
                     let _ = OriginConnection::new(stream).serve().await;
                 });
             } else {
@@ -105,8 +108,8 @@ struct OriginConnection {
 
 impl OriginConnection {
     fn new(stream: TcpStream) -> OriginConnection {
-        // Without TCP_NODELAY, a response in two writes waits for the client's acknowledgement. A failure is ignored,
-        // because it only costs time.
+        // Without TCP_NODELAY, a response in two writes waits for the client's acknowledgement. A failure is
+        // ignored, because it only costs time.
         let _ = stream.set_nodelay(true);
         let input = vec![0; INPUT_BYTES];
         OriginConnection { stream, input, start: 0, end: 0, output: Vec::new() }

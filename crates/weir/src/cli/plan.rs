@@ -16,11 +16,11 @@ pub(super) use set::{WholeSet, check_revision};
 
 /// Show what a resources file would change
 ///
-/// Compares the file (the same as for `run --resources`) with what the instance on the data folder has in force, object by
-/// object and field by field; where none runs, with what lies in that folder. Nothing is changed. The file is the whole:
-/// an object that it does not name would be deleted, unless `--keep-others` is given. Ends with 0 if there is no
-/// difference, with 3 if there is one, and with 1 if the file cannot be used; its faults are told as
-/// `file:line: path: reason`.
+/// Compares the file (the same as for `run --resources`) with what the instance on the data folder has in
+/// force, object by object and field by field; where none runs, with what lies in that folder. Nothing is
+/// changed. The file is the whole: an object that it does not name would be deleted, unless `--keep-others`
+/// is given. Ends with 0 if there is no difference, with 3 if there is one, and with 1 if the file cannot be
+/// used; its faults are told as `file:line: path: reason`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct PlanArguments {
     /// Resources file, YAML or JSON

@@ -17,8 +17,9 @@ pub(super) use file::loader;
 
 /// Write, test and change plugins of your own
 ///
-/// A plugin in Lua or WebAssembly is an object of the instance, `extensions/NAME`: it has versions, one of them is active, and
-/// one may serve a share of the requests. Changes come into force on all workers at once, without a restart.
+/// A plugin in Lua or WebAssembly is an object of the instance, `extensions/NAME`: it has versions, one of
+/// them is active, and one may serve a share of the requests. Changes come into force on all workers at once,
+/// without a restart.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct PluginArguments {
     #[command(subcommand)]

@@ -11,9 +11,9 @@ use crate::terminal::print;
 
 /// Bring an older version into force again
 ///
-/// Shows what that changes, then does it in one step, as a new version: going back can be gone back from. Objects come
-/// back as they were written then. A version with objects that could not be used now is refused, unless `--force` is
-/// given.
+/// Shows what that changes, then does it in one step, as a new version: going back can be gone back from.
+/// Objects come back as they were written then. A version with objects that could not be used now is refused,
+/// unless `--force` is given.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct RollbackArguments {
     /// Version to go back to, as `weir history` lists them

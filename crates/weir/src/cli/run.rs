@@ -12,8 +12,8 @@ use crate::settings::{SettingsArguments, SettingsSource};
 
 /// Run the gateway
 ///
-/// It starts with no file at all. A setting is taken from its flag, else from the environment variable `WEIR_<NAME>`,
-/// else from the settings file, else it has its default.
+/// It starts with no file at all. A setting is taken from its flag, else from the environment variable
+/// `WEIR_<NAME>`, else from the settings file, else it has its default.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct RunArguments {
     /// Settings file (YAML), with the names of the flags below, `_` for `-`
@@ -30,7 +30,8 @@ pub(crate) fn run(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     boot::run(SettingsSource { config, flags: arguments.settings.written })
 }
 
-/// The settings file of the argument. An empty name counts as none, because an empty variable counts as not set.
+/// The settings file of the argument. An empty name counts as none, because an empty variable counts as not
+/// set.
 pub(crate) fn settings_file(name: Option<OsString>) -> Option<PathBuf> {
     name.filter(|name| !name.is_empty()).map(PathBuf::from)
 }

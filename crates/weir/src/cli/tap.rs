@@ -1,5 +1,5 @@
-//! `weir tap`: single requests of the running instance as they pass, or the failures that it kept. It decides nothing: the
-//! instance filters and samples.
+//! `weir tap`: single requests of the running instance as they pass, or the failures that it kept. It decides
+//! nothing: the instance filters and samples.
 
 mod line;
 
@@ -17,9 +17,9 @@ use line::TapRecord;
 
 /// Follow single requests of the running instance
 ///
-/// The expression is that of the lists of the dashboard: words match route, host and path; `status:>=500`, `took:>200ms`,
-/// `host:*.example`, `route:shop`, `cause:origin_closed`; `a,b` is or; a leading `-` negates. While nothing is followed,
-/// the instance records failures only; `--failures` prints those.
+/// The expression is that of the lists of the dashboard: words match route, host and path; `status:>=500`,
+/// `took:>200ms`, `host:*.example`, `route:shop`, `cause:origin_closed`; `a,b` is or; a leading `-` negates.
+/// While nothing is followed, the instance records failures only; `--failures` prints those.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct TapArguments {
     /// Show requests that match this only

@@ -1,4 +1,5 @@
-//! `weir top`: the busiest routes, upstreams, endpoints, consumers and causes of failures, live on the terminal.
+//! `weir top`: the busiest routes, upstreams, endpoints, consumers and causes of failures, live on the
+//! terminal.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -16,9 +17,9 @@ use crate::top::{live, numbers::clean};
 
 /// Show the traffic of the running instance, live
 ///
-/// One line for each of the busiest routes, upstreams, endpoints, consumers, or causes of failures, with its rate, its share of
-/// all requests, its failures and its 99th percentile. Keys: 1 to 5 or Tab for other rows, `/` filters, s sorts, Enter shows
-/// all values, p pauses, q quits. Without a terminal, one table is printed.
+/// One line for each of the busiest routes, upstreams, endpoints, consumers, or causes of failures, with its
+/// rate, its share of all requests, its failures and its 99th percentile. Keys: 1 to 5 or Tab for other rows,
+/// `/` filters, s sorts, Enter shows all values, p pauses, q quits. Without a terminal, one table is printed.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct TopArguments {
     /// Rows to begin with

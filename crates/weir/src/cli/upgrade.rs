@@ -1,5 +1,5 @@
-//! `weir upgrade`: has the instance on a data folder replaced by the binary that is at its path now, and prints the
-//! outcome. The two processes do the upgrade themselves.
+//! `weir upgrade`: has the instance on a data folder replaced by the binary that is at its path now, and
+//! prints the outcome. The two processes do the upgrade themselves.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -9,14 +9,15 @@ use clap::ValueHint;
 
 use super::run::settings_file;
 use crate::boot::upgrade;
-use crate::settings::{SettingLocation, SETTINGS, Settings, WrittenSettings};
+use crate::settings::{SETTINGS, SettingLocation, Settings, WrittenSettings};
 use crate::terminal::print;
 
 /// Replace the binary of the running node without refusing a connection
 ///
-/// Finds the node by the lock of its data folder and sends it USR2: it starts the binary that lies where its own was
-/// started from, with the same arguments and the settings as they are written now, hands it its listeners and its store,
-/// and ends once the new process serves. If that cannot be, it goes on, and the reason is printed; exit code 1.
+/// Finds the node by the lock of its data folder and sends it USR2: it starts the binary that lies where its
+/// own was started from, with the same arguments and the settings as they are written now, hands it its
+/// listeners and its store, and ends once the new process serves. If that cannot be, it goes on, and the
+/// reason is printed; exit code 1.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct UpgradeArguments {
     /// Settings file (YAML) of the node

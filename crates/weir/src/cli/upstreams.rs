@@ -1,5 +1,5 @@
-//! `weir upstreams`: the upstreams in force and the state of their nodes, from the control API of the running instance.
-//! Decides nothing itself.
+//! `weir upstreams`: the upstreams in force and the state of their nodes, from the control API of the running
+//! instance. Decides nothing itself.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -13,14 +13,14 @@ use serde_json::Value;
 
 use super::run::settings_file;
 use crate::admin_client::{address_of, is_in_environment, running_on};
-use crate::ask::{RequestFailure, InstanceRequest, ask};
-use crate::settings::{SettingLocation, SETTINGS, Settings, WrittenSettings};
+use crate::ask::{InstanceRequest, RequestFailure, ask};
+use crate::settings::{SETTINGS, SettingLocation, Settings, WrittenSettings};
 use crate::terminal::{Paint, print};
 
 /// List the upstreams with their nodes, and why a node is not used
 ///
-/// Asks the instance that runs on the data folder through its control API. A node is `usable`, `unhealthy` (taken out by
-/// health checks) or `ejected` (taken out as an outlier).
+/// Asks the instance that runs on the data folder through its control API. A node is `usable`, `unhealthy`
+/// (taken out by health checks) or `ejected` (taken out as an outlier).
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct UpstreamsArguments {
     /// Show this upstream only: ID of an upstream, or upstreams/ID, routes/ID, services/ID
@@ -32,7 +32,8 @@ pub(crate) struct UpstreamsArguments {
     /// Settings file (YAML) of the instance
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, env = "WEIR_CONFIG", hide_env_values = true)]
     config: Option<OsString>,
-    /// Control API of the instance to ask [default: that of the instance on the data folder, else as in its settings]
+    /// Control API of the instance to ask [default: that of the instance on the data folder, else as in its
+    /// settings]
     #[arg(long, value_name = "ADDR", conflicts_with = "data")]
     control: Option<String>,
     /// Data folder of the instance
@@ -124,7 +125,8 @@ fn answer(arguments: &UpstreamsArguments) -> anyhow::Result<Value> {
 }
 
 fn ask_control(control: SocketAddr, target: &str) -> anyhow::Result<Value> {
-    let question = InstanceRequest { method: "GET", target, fields: &[], body: "", patience: PATIENCE, tls: None };
+    let question =
+        InstanceRequest { method: "GET", target, fields: &[], body: "", patience: PATIENCE, tls: None };
     match ask(control, &question) {
         Ok(answer) if answer.status == 200 => {
             answer.body.map_err(|_| anyhow::anyhow!("the instance at {control}: its answer is not JSON"))

@@ -1,5 +1,5 @@
-//! `weir version`: the version, and the features and limits of this machine that matter to a gateway. Reads `/proc` and
-//! `/sys`; changes nothing.
+//! `weir version`: the version, and the features and limits of this machine that matter to a gateway. Reads
+//! `/proc` and `/sys`; changes nothing.
 
 use std::fs;
 use std::process::ExitCode;
@@ -63,7 +63,8 @@ fn open_files() -> String {
     format!("{} (may be raised to {})", text(limit.current), text(limit.maximum))
 }
 
-/// The kernel's switch in words (Documentation/admin-guide/sysctl/kernel.rst, `io_uring_disabled`, since 6.6).
+/// The kernel's switch in words (Documentation/admin-guide/sysctl/kernel.rst, `io_uring_disabled`, since
+/// 6.6).
 fn io_uring(disabled: Option<&str>) -> String {
     let text = match disabled {
         Some("0") => "allowed by the kernel (a container's filter may still refuse it)",

@@ -1,4 +1,5 @@
-//! Messages as JSON: one object per line with `time`, `level`, `target`, `message` and, if there are any, `fields`.
+//! Messages as JSON: one object per line with `time`, `level`, `target`, `message` and, if there are any,
+//! `fields`.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! A `config.yaml` of APISIX, read as settings. This file goes through the keys; the modules under it know the meaning
-//! of each key, and the parsers of the settings check the values.
+//! A `config.yaml` of APISIX, read as settings. This file goes through the keys; the modules under it know
+//! the meaning of each key, and the parsers of the settings check the values.
 
 mod admin;
 mod cache;
@@ -32,7 +32,7 @@ use super::remark::Remarks;
 use super::written::WrittenSettings;
 use super::{EnvironmentReader, SETTINGS};
 use draft::{Draft, Spot};
-use keys::{Act, KEYS, ApisixKey};
+use keys::{Act, ApisixKey, KEYS};
 pub(super) use profile::of_profile;
 use tree::{Content, YamlNode};
 

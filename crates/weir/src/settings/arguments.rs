@@ -41,7 +41,8 @@ impl FromArgMatches for SettingsArguments {
     }
 }
 
-/// The flag of one setting. Values stay texts, so that every source has the same parser and the same messages.
+/// The flag of one setting. Values stay texts, so that every source has the same parser and the same
+/// messages.
 fn argument(setting: &'static Setting) -> Arg {
     let argument = Arg::new(setting.name)
         .long(setting.flag())

@@ -1,5 +1,5 @@
-//! The setting `discovery`: the blocks of service registries, written as a map in a settings file or as JSON elsewhere. The
-//! registries' own schemas check them.
+//! The setting `discovery`: the blocks of service registries, written as a map in a settings file or as JSON
+//! elsewhere. The registries' own schemas check them.
 
 use std::fmt;
 

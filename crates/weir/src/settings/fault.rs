@@ -35,7 +35,8 @@ pub(crate) enum SettingLocation {
 pub(crate) struct SettingFault {
     /// The source of the value.
     pub(crate) place: SettingLocation,
-    /// The name as written there: `proxy`, `WEIR_PROXY`, `--proxy`; empty where the place as a whole is wrong.
+    /// The name as written there: `proxy`, `WEIR_PROXY`, `--proxy`; empty where the place as a whole is
+    /// wrong.
     pub(crate) name: String,
     /// The fault, and how to correct it.
     pub(crate) reason: String,
@@ -56,7 +57,9 @@ impl Faults {
 impl fmt::Display for SettingFault {
     /// `file:line: name: reason`, or `name: reason` where there is no file.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let SettingLocation::File { path, line } | SettingLocation::Translated { path, line, .. } = &self.place {
+        if let SettingLocation::File { path, line } | SettingLocation::Translated { path, line, .. } =
+            &self.place
+        {
             write!(out, "{}:", path.display())?;
             if *line > 0 {
                 write!(out, "{line}:")?;

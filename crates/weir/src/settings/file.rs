@@ -1,4 +1,5 @@
-//! The settings file: YAML with a line number for every key. Parses no value; recognises files of another kind.
+//! The settings file: YAML with a line number for every key. Parses no value; recognises files of another
+//! kind.
 
 use std::path::Path;
 
@@ -39,7 +40,8 @@ pub(crate) fn kind_of(text: &str) -> FileKind {
     }
 }
 
-/// Whether no key is a setting and one is a typing error of a kind of object (`route:` for `routes:`), not of a setting.
+/// Whether no key is a setting and one is a typing error of a kind of object (`route:` for `routes:`), not of
+/// a setting.
 fn names_misspelt_resource(keys: &[String]) -> bool {
     let is_setting =
         |key: &str| GROUPS.contains(&key) || SETTINGS.iter().any(|setting| setting.is_called(key));
@@ -50,8 +52,8 @@ fn names_misspelt_resource(keys: &[String]) -> bool {
     !keys.iter().any(|key| is_setting(key)) && keys.iter().any(|key| is_resource(key))
 }
 
-/// Reads and parses the file at `path`. If that is a file of APISIX, reads the file that `APISIX_PROFILE` selects
-/// instead.
+/// Reads and parses the file at `path`. If that is a file of APISIX, reads the file that `APISIX_PROFILE`
+/// selects instead.
 pub(super) fn read(
     path: &Path,
     environment: &EnvironmentReader<'_>,
@@ -184,7 +186,8 @@ fn entry(name: &str, value: &MarkedYaml<'_>) -> Result<(&'static Setting, Vec<St
     Ok((setting, texts(setting, value)?))
 }
 
-/// The texts of a value: one for a scalar, one for each item of a list, JSON for a map where the setting takes one.
+/// The texts of a value: one for a scalar, one for each item of a list, JSON for a map where the setting
+/// takes one.
 fn texts(setting: &Setting, value: &MarkedYaml<'_>) -> Result<Vec<String>, String> {
     let item = |node: &MarkedYaml<'_>| scalar_text(node).ok_or("a list holds plain values only".to_owned());
     match &value.data {
@@ -244,9 +247,9 @@ fn place(path: &Path, line: usize) -> SettingLocation {
     SettingLocation::File { path: path.to_owned(), line }
 }
 
-/// The keys of the outermost map. For a text that is not YAML, the words before a colon at the start of a line, so that
-/// its faults are reported for the kind of file that was meant. A resources file may not be YAML before `${{VAR}}` is
-/// replaced.
+/// The keys of the outermost map. For a text that is not YAML, the words before a colon at the start of a
+/// line, so that its faults are reported for the kind of file that was meant. A resources file may not be
+/// YAML before `${{VAR}}` is replaced.
 fn top_level_keys(text: &str) -> Vec<String> {
     if let Ok(documents) = MarkedYaml::load_from_str(text) {
         let map = documents.first().and_then(|document| document.data.as_mapping());
@@ -257,8 +260,8 @@ fn top_level_keys(text: &str) -> Vec<String> {
     before_colon.map(|key| key.trim_matches(['{', '"', '\'', ' ', '\t', '\u{feff}']).to_owned()).collect()
 }
 
-/// Largest settings file in bytes. A `config.yaml` of APISIX with all its comments has 35 KiB; a larger file is a
-/// mistake.
+/// Largest settings file in bytes. A `config.yaml` of APISIX with all its comments has 35 KiB; a larger file
+/// is a mistake.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Top-level keys that only a `config.yaml` of APISIX has (contract 2.2).

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::file;
-use super::{SettingFault, Faults, Remarks, Settings, WrittenSettings};
+use super::{Faults, Remarks, SettingFault, Settings, WrittenSettings};
 
 /// The sources of settings besides the environment: read at the start, and again at HUP.
 #[derive(Debug)]
@@ -62,8 +62,9 @@ impl Settings {
         Self::from_written(&written, faults).map(|settings| LoadedSettings { settings, remarks })
     }
 
-    /// The settings that the text of a settings file gives over the defaults, without environment and flags, for a check of
-    /// the file alone. Only `${{VARIABLE}}` in a file of APISIX is replaced from the environment of this process.
+    /// The settings that the text of a settings file gives over the defaults, without environment and flags,
+    /// for a check of the file alone. Only `${{VARIABLE}}` in a file of APISIX is replaced from the
+    /// environment of this process.
     ///
     /// # Errors
     /// Every fault, with `path` and its line.
@@ -77,7 +78,10 @@ impl Settings {
     }
 
     /// Parses every value, then checks the values that depend on each other.
-    pub(super) fn from_written(written: &WrittenSettings, mut faults: Vec<SettingFault>) -> Result<Self, Faults> {
+    pub(super) fn from_written(
+        written: &WrittenSettings,
+        mut faults: Vec<SettingFault>,
+    ) -> Result<Self, Faults> {
         let resolved = Self::resolve(written, &mut faults);
         resolved.and_then(|settings| settings.check_relations(written, &mut faults)).ok_or(Faults(faults))
     }

@@ -221,7 +221,8 @@ pub(super) fn workers(given: &SettingTexts) -> Result<usize, String> {
     }
 }
 
-/// The cores that this process may use, within its affinity and the quota of its cgroup (v1 or v2); at least 1.
+/// The cores that this process may use, within its affinity and the quota of its cgroup (v1 or v2); at least
+/// 1.
 pub(crate) fn available_cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -332,7 +333,8 @@ pub(super) fn error_log_format(given: &SettingTexts) -> Result<ErrorLogFormat, S
     }
 }
 
-/// A level, or levels by part. Kept as text, because the log also takes a text when its level is changed at run time.
+/// A level, or levels by part. Kept as text, because the log also takes a text when its level is changed at
+/// run time.
 pub(super) fn log_level(given: &SettingTexts) -> Result<String, String> {
     let text = items(given).join(",");
     log_filter(&text).map(|_| text)
@@ -371,8 +373,8 @@ fn items(given: &SettingTexts) -> Vec<&str> {
     parts.map(str::trim).filter(|part| !part.is_empty()).collect()
 }
 
-/// Least memory limit: an idle instance with some routes holds about 20 MiB, and each worker keeps up to 12 MiB of
-/// buffers for reuse.
+/// Least memory limit: an idle instance with some routes holds about 20 MiB, and each worker keeps up to 12
+/// MiB of buffers for reuse.
 const MEMORY_BYTES_MIN: u64 = 48 << 20;
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];

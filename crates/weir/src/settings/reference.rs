@@ -80,7 +80,8 @@ fn find(name: &str) -> &'static Setting {
 /// Longer defaults are shown only in the description of their setting, in characters.
 const LONGEST_DEFAULT: usize = 40;
 
-/// The settings that a new installation needs first, each with its purpose. `examples/weir.yaml` shows all of them.
+/// The settings that a new installation needs first, each with its purpose. `examples/weir.yaml` shows all of
+/// them.
 const MOST_USED: [(&str, &str); 20] = [
     ("listen for clients", "proxy"),
     ("move the Admin API, or turn it off", "admin"),

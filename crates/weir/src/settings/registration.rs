@@ -1,4 +1,5 @@
-//! The setting `registration`: the blocks of registries that this instance registers in, written as those of `discovery`.
+//! The setting `registration`: the blocks of registries that this instance registers in, written as those of
+//! `discovery`.
 
 use discovery::registration::{self, ProxyAddresses};
 use serde_json::Value;

@@ -5,11 +5,15 @@ use std::path::PathBuf;
 
 use control::acme::ChallengeKind;
 
-use super::{SettingFault, Settings, ResourceSource, WrittenSettings};
+use super::{ResourceSource, SettingFault, Settings, WrittenSettings};
 
 impl Settings {
     /// Refuses values that are valid alone but not together.
-    pub(super) fn check_relations(self, written: &WrittenSettings, faults: &mut Vec<SettingFault>) -> Option<Self> {
+    pub(super) fn check_relations(
+        self,
+        written: &WrittenSettings,
+        faults: &mut Vec<SettingFault>,
+    ) -> Option<Self> {
         self.check_addresses(written, faults);
         self.check_source(written, faults);
         self.check_admin_tls(written, faults);
@@ -36,7 +40,9 @@ impl Settings {
     fn check_source(&self, written: &WrittenSettings, faults: &mut Vec<SettingFault>) {
         let reason = match (self.source, &self.resources) {
             (ResourceSource::File, None) => "`source: file` needs `resources`, the file",
-            (ResourceSource::Store | ResourceSource::Etcd, Some(_)) => "`resources` names a file; leave it out, or `source`",
+            (ResourceSource::Store | ResourceSource::Etcd, Some(_)) => {
+                "`resources` names a file; leave it out, or `source`"
+            }
             _ if self.etcd_cert.is_some() != self.etcd_key.is_some() => {
                 faults.push(written.fault_of_pair(
                     ["etcd_cert", "etcd_key"],
@@ -103,8 +109,8 @@ impl Settings {
         ]
     }
 
-    /// Refuses addresses at which a header is optional and no listener takes one, because a typing error would leave it
-    /// required.
+    /// Refuses addresses at which a header is optional and no listener takes one, because a typing error
+    /// would leave it required.
     fn check_proxy_protocol_optional(&self, written: &WrittenSettings, faults: &mut Vec<SettingFault>) {
         let addresses = ("proxy_protocol_optional", &*self.proxy_protocol_optional);
         faults.extend(in_none_of(addresses, &self.header_listeners(), written));
@@ -123,20 +129,22 @@ impl Settings {
         }
     }
 
-    /// Refuses addresses without HTTP/2 that the proxy does not listen on, because a typing error would leave HTTP/2 on.
+    /// Refuses addresses without HTTP/2 that the proxy does not listen on, because a typing error would leave
+    /// HTTP/2 on.
     fn check_http1_only(&self, written: &WrittenSettings, faults: &mut Vec<SettingFault>) {
         faults.extend(in_none_of(("http1_only", &*self.http1_only), &self.proxy_listeners(), written));
     }
 
-    /// Refuses addresses that send a header and are no listener of TCP, because a typing error would send none.
+    /// Refuses addresses that send a header and are no listener of TCP, because a typing error would send
+    /// none.
     fn check_stream_send_proxy_protocol(&self, written: &WrittenSettings, faults: &mut Vec<SettingFault>) {
         let [lists @ .., _] = self.stream_listeners();
         let addresses = ("stream_send_proxy_protocol", &*self.stream_send_proxy_protocol);
         faults.extend(in_none_of(addresses, &lists, written));
     }
 
-    /// Refuses addresses with intercepted connections that are no listener without a PROXY protocol header, of which the
-    /// connections have one destination, and an address in both lists.
+    /// Refuses addresses with intercepted connections that are no listener without a PROXY protocol header,
+    /// of which the connections have one destination, and an address in both lists.
     fn check_interception(&self, written: &WrittenSettings, faults: &mut Vec<SettingFault>) {
         let lists = [("stream_tcp", &*self.stream_tcp), ("stream_tls", &*self.stream_tls)];
         for addresses in
@@ -153,7 +161,8 @@ impl Settings {
         }
     }
 
-    /// Refuses one address for two listeners, because the kernel's error comes later and does not name the settings.
+    /// Refuses one address for two listeners, because the kernel's error comes later and does not name the
+    /// settings.
     fn check_addresses(&self, written: &WrittenSettings, faults: &mut Vec<SettingFault>) {
         let listed = |lists: &[(&'static str, &[SocketAddr])]| -> Vec<(&'static str, SocketAddr)> {
             let each = |(name, list): &(&'static str, &[SocketAddr])| {

@@ -82,7 +82,10 @@ mod tests {
     use super::*;
 
     fn given(values: &[&str]) -> SettingTexts {
-        SettingTexts { values: values.iter().map(|text| (*text).to_owned()).collect(), place: SettingLocation::Default }
+        SettingTexts {
+            values: values.iter().map(|text| (*text).to_owned()).collect(),
+            place: SettingLocation::Default,
+        }
     }
 
     #[test]

@@ -1,14 +1,14 @@
-//! Environment variables that the kubelet sets for each Service in a pod's namespace. For a Service `weir-admin` they
-//! begin with `WEIR_ADMIN_` and look like misspelt settings. Knows no setting.
+//! Environment variables that the kubelet sets for each Service in a pod's namespace. For a Service
+//! `weir-admin` they begin with `WEIR_ADMIN_` and look like misspelt settings. Knows no setting.
 
 use std::net::IpAddr;
 
-/// Whether the kubelet could have set `name` to that value. Name and value both have to fit, so that a port number in
-/// `WEIR_ADMIN_PORT`, which the kubelet never sets, is still reported.
+/// Whether the kubelet could have set `name` to that value. Name and value both have to fit, so that a port
+/// number in `WEIR_ADMIN_PORT`, which the kubelet never sets, is still reported.
 ///
-/// For the Service `weir-admin` with port 9180 the kubelet sets `WEIR_ADMIN_SERVICE_HOST`, `WEIR_ADMIN_SERVICE_PORT`,
-/// `WEIR_ADMIN_SERVICE_PORT_<PORT'S NAME>`, `WEIR_ADMIN_PORT`, `WEIR_ADMIN_PORT_9180_TCP`, and the last one followed by
-/// `_PROTO`, `_PORT` and `_ADDR`.
+/// For the Service `weir-admin` with port 9180 the kubelet sets `WEIR_ADMIN_SERVICE_HOST`,
+/// `WEIR_ADMIN_SERVICE_PORT`, `WEIR_ADMIN_SERVICE_PORT_<PORT'S NAME>`, `WEIR_ADMIN_PORT`,
+/// `WEIR_ADMIN_PORT_9180_TCP`, and the last one followed by `_PROTO`, `_PORT` and `_ADDR`.
 pub(super) fn is_service_variable(name: &str, value: &str) -> bool {
     let words: Vec<&str> = name.split('_').collect();
     match words[..] {

@@ -1,5 +1,5 @@
-//! The macro that makes a struct, a table of descriptions and a reader from the list of settings. Knows no setting by
-//! name but the secrets.
+//! The macro that makes a struct, a table of descriptions and a reader from the list of settings. Knows no
+//! setting by name but the secrets.
 
 /// One setting, as the help and the reference page describe it.
 #[derive(Debug)]
@@ -55,8 +55,8 @@ impl Setting {
         self.value_name == "FORMAT"
     }
 
-    /// Whether it is a secret: read only from the environment and never printed. Keys with roles are also read from a
-    /// file of APISIX, which has no other place for them.
+    /// Whether it is a secret: read only from the environment and never printed. Keys with roles are also
+    /// read from a file of APISIX, which has no other place for them.
     #[must_use]
     pub(crate) fn is_secret(&self) -> bool {
         ["acme_external_accounts", "admin_key", "admin_keys", "encryption_keyring", "etcd_password"]
@@ -71,8 +71,8 @@ pub(super) fn variable_of(name: &str) -> String {
 
 /// Defines `Settings`, `SETTINGS` and `Settings::resolve` from one list.
 ///
-/// An entry is `name ("short"): Type = parser("VALUE NAME", "default")`; its doc comment is the documentation. A parser
-/// is `fn(&Given) -> Result<Type, String>`.
+/// An entry is `name ("short"): Type = parser("VALUE NAME", "default")`; its doc comment is the
+/// documentation. A parser is `fn(&Given) -> Result<Type, String>`.
 macro_rules! settings {
     ($(section $section:literal { $(
         $(#[doc = $line:literal])+

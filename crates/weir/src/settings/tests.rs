@@ -229,7 +229,8 @@ fn foreign_variables_are_ignored() {
         ("WEIR_SERVICE_HOST", "10.0.0.1"),
         ("WEIR_PORT", "tcp://10.0.0.1:9080"),
         ("WEIR_PORT_9080_TCP_ADDR", "10.0.0.1"),
-        // From the Services `weir-admin` and `weir-etcd`; the names are near `WEIR_ADMIN_CORS` and `WEIR_ETCD_CERT`.
+        // From the Services `weir-admin` and `weir-etcd`; the names are near `WEIR_ADMIN_CORS` and
+        // `WEIR_ETCD_CERT`.
         ("WEIR_ADMIN_PORT", "tcp://10.96.0.12:9180"),
         ("WEIR_ADMIN_SERVICE_PORT", "9180"),
         ("WEIR_ETCD_PORT", "tcp://10.96.0.13:2379"),

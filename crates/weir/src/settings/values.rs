@@ -158,8 +158,8 @@ impl fmt::Debug for Keyring {
     }
 }
 
-/// Accounts elsewhere that accounts at authorities are bound to, in the order of the authorities. Their keys are never part
-/// of `Debug` output.
+/// Accounts elsewhere that accounts at authorities are bound to, in the order of the authorities. Their keys
+/// are never part of `Debug` output.
 #[derive(Clone, Default, Eq, PartialEq)]
 pub(crate) struct ExternalAccounts(Vec<Option<(String, Vec<u8>)>>);
 

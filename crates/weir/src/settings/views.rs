@@ -10,7 +10,7 @@ use model::check::{CheckOptions, UnknownFields};
 use model::outbound::OutboundPolicy;
 use model::settings::{PathSettings, SharedSettings, UpstreamTimeout};
 
-use super::{Settings, ResourceSource, StreamRoutes};
+use super::{ResourceSource, Settings, StreamRoutes};
 
 impl Settings {
     /// The part of the settings that both the control side and the data side need.

@@ -1,4 +1,5 @@
-//! The setting `wasm`: plugins in WebAssembly that are loaded at the start, in the form that APISIX has for them.
+//! The setting `wasm`: plugins in WebAssembly that are loaded at the start, in the form that APISIX has for
+//! them.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! Settings as written: texts with their places, with the precedence of sources. Knows the syntax of no value.
+//! Settings as written: texts with their places, with the precedence of sources. Knows the syntax of no
+//! value.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -36,11 +37,11 @@ impl WrittenSettings {
         written
     }
 
-    /// The `WEIR_<NAME>` variables. An empty one counts as not set, because compose files pass unset variables as empty
-    /// ones.
+    /// The `WEIR_<NAME>` variables. An empty one counts as not set, because compose files pass unset
+    /// variables as empty ones.
     ///
-    /// Other `WEIR_` variables are ignored, because resource files may use them. A near miss of a setting is a fault,
-    /// except for variables that Kubernetes sets for its Services.
+    /// Other `WEIR_` variables are ignored, because resource files may use them. A near miss of a setting is
+    /// a fault, except for variables that Kubernetes sets for its Services.
     pub(crate) fn from_environment(
         variables: impl IntoIterator<Item = (OsString, OsString)>,
         faults: &mut Vec<SettingFault>,
@@ -52,7 +53,9 @@ impl WrittenSettings {
                 continue;
             }
             match (find_variable(variable), value.into_string()) {
-                (Some(setting), Ok(text)) => written.insert(setting, vec![text], SettingLocation::Environment),
+                (Some(setting), Ok(text)) => {
+                    written.insert(setting, vec![text], SettingLocation::Environment)
+                }
                 (Some(_), Err(_)) => {
                     faults.push(environment_fault(variable, "is not valid UTF-8".to_owned()));
                 }
@@ -73,11 +76,13 @@ impl WrittenSettings {
         self.0.extend(other.0);
     }
 
-    /// Stands in for the password of etcd beside a user name of a settings file, which is checked without the environment
-    /// of the service, and may not hold the password itself. A file of APISIX holds both.
+    /// Stands in for the password of etcd beside a user name of a settings file, which is checked without the
+    /// environment of the service, and may not hold the password itself. A file of APISIX holds both.
     pub(super) fn assume_etcd_password(&mut self) {
-        let is_named =
-            self.0.get("etcd_username").is_some_and(|given| matches!(given.place, SettingLocation::File { .. }));
+        let is_named = self
+            .0
+            .get("etcd_username")
+            .is_some_and(|given| matches!(given.place, SettingLocation::File { .. }));
         if let Some(password) = self.0.get_mut("etcd_password")
             && is_named
             && password.values.is_empty()
@@ -123,14 +128,16 @@ impl WrittenSettings {
 }
 
 impl SettingTexts {
-    /// A path in absolute form or relative to the working folder: a relative one in a settings file is relative to that
-    /// file.
+    /// A path in absolute form or relative to the working folder: a relative one in a settings file is
+    /// relative to that file.
     pub(super) fn resolve(&self, path: &str) -> PathBuf {
         match &self.place {
             SettingLocation::File { path: file, .. } | SettingLocation::Translated { path: file, .. } => {
                 file.parent().unwrap_or(Path::new("")).join(path)
             }
-            SettingLocation::Default | SettingLocation::Environment | SettingLocation::Flag => PathBuf::from(path),
+            SettingLocation::Default | SettingLocation::Environment | SettingLocation::Flag => {
+                PathBuf::from(path)
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The terminal of the live view: draws the screen, reads keys, and asks the instance once a second on a thread of its own, so
-//! that an instance that does not answer does not stop the keys.
+//! The terminal of the live view: draws the screen, reads keys, and asks the instance once a second on a
+//! thread of its own, so that an instance that does not answer does not stop the keys.
 
 use std::io;
 use std::sync::Arc;

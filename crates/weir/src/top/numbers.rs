@@ -1,4 +1,5 @@
-//! Numbers as tables of commands show them: few digits, the same unit in a column, a dash for what is not known.
+//! Numbers as tables of commands show them: few digits, the same unit in a column, a dash for what is not
+//! known.
 
 use stdx::clock::CivilTime;
 

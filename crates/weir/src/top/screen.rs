@@ -1,10 +1,10 @@
-//! The look of the live view: lines of texts with a meaning, made from the state alone, for a terminal of any size and for
-//! plain output.
+//! The look of the live view: lines of texts with a meaning, made from the state alone, for a terminal of any
+//! size and for plain output.
 
-use super::data::{NOW_S, Now, Overview, TopRow, Top};
+use super::data::{NOW_S, Now, Overview, Top, TopRow};
 use super::numbers::{UNKNOWN, bytes, clean, mebibytes, millis, percent, rate, time_of_day};
 use super::state::TopState;
-use super::table::{ScreenLine, Mark, TonedText, Tab, Tone, lines, rest};
+use super::table::{Mark, ScreenLine, Tab, Tone, TonedText, lines, rest};
 use crate::terminal::Paint;
 
 /// The screen of `width` columns and `height` lines.
@@ -160,7 +160,8 @@ fn tabs(state: &TopState) -> ScreenLine {
     line
 }
 
-/// The time that the rows are over, because the figures of the heading are over another one; none before an answer.
+/// The time that the rows are over, because the figures of the heading are over another one; none before an
+/// answer.
 fn window(top: &Top) -> Option<TonedText> {
     (top.window_s > 0.0)
         .then(|| TonedText::toned(format!("rows: the last {:.0} s", top.window_s.round()), Tone::Faint))

@@ -2,7 +2,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::data::{Overview, TopRow, Top};
+use super::data::{Overview, Top, TopRow};
 use super::table::{Sort, Tab};
 
 /// See the module.

@@ -1,7 +1,7 @@
-//! The rows of `weir/top` as a table that fits a width: which columns a kind of rows has, and which of them are left out
-//! on a narrow terminal.
+//! The rows of `weir/top` as a table that fits a width: which columns a kind of rows has, and which of them
+//! are left out on a narrow terminal.
 
-use super::data::{Attention, Overview, TopRow, Top};
+use super::data::{Attention, Overview, Top, TopRow};
 use super::numbers::{UNKNOWN, bytes, clean, millis, percent, rate, time_of_day};
 
 /// The kinds of rows, in the order of their tabs.
@@ -154,7 +154,10 @@ impl TopColumn {
     }
 
     fn is_number(self) -> bool {
-        matches!(self, TopColumn::Rate | TopColumn::Refused | TopColumn::Failing | TopColumn::P99 | TopColumn::Bytes)
+        matches!(
+            self,
+            TopColumn::Rate | TopColumn::Refused | TopColumn::Failing | TopColumn::P99 | TopColumn::Bytes
+        )
     }
 
     /// The width that texts are cut to.
@@ -178,7 +181,9 @@ impl TopColumn {
                 TonedText { text: "▇".repeat(cells as usize), tone: Tone::Accent }
             }
             TopColumn::Refused => TonedText::plain(percent(row.p4xx)),
-            TopColumn::Failing => TonedText { text: percent(row.p5xx), tone: Mark::of_share(row.p5xx).tone() },
+            TopColumn::Failing => {
+                TonedText { text: percent(row.p5xx), tone: Mark::of_share(row.p5xx).tone() }
+            }
             TopColumn::P99 => TonedText::plain(millis(row.p99_us)),
             TopColumn::Bytes => TonedText::plain(bytes(row.bytes)),
             TopColumn::Upstream => text(row.upstream.as_ref().or(row.service.as_ref())),
@@ -337,8 +342,8 @@ pub(crate) fn lines(
     (title, cells.into_iter().zip(&marks).map(line).collect())
 }
 
-/// The widths of the columns that are shown: the first columns as wide as they want, the right-hand ones left out. The
-/// first one gives way before another is left out.
+/// The widths of the columns that are shown: the first columns as wide as they want, the right-hand ones left
+/// out. The first one gives way before another is left out.
 fn fit(wanted: &[usize], width: usize) -> Vec<usize> {
     let Some((first, others)) = wanted.split_first() else { return Vec::new() };
     let mut left = width.saturating_sub(NAME_LEAST.min(*first) + GAP);

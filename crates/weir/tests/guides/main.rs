@@ -1,5 +1,6 @@
-//! Runs every command of the README and the guides as a reader does: in the order of the page, in one shell, against
-//! the real binary. Each page has namespaces of its own, so that the ports and folders that it names are free.
+//! Runs every command of the README and the guides as a reader does: in the order of the page, in one shell,
+//! against the real binary. Each page has namespaces of its own, so that the ports and folders that it names
+//! are free.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod output;

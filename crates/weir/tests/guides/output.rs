@@ -1,7 +1,7 @@
 //! Compares what a command printed with what a page shows.
 //!
-//! `…` on a page stands for anything in its line, and for any number of lines where it is alone in one. Times and dates
-//! are equal to each other.
+//! `…` on a page stands for anything in its line, and for any number of lines where it is alone in one. Times
+//! and dates are equal to each other.
 
 /// Whether the output is that of the page.
 pub(crate) fn is_shown(shown: &str, printed: &str) -> bool {

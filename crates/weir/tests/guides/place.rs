@@ -1,5 +1,6 @@
-//! The place where the commands of one page run: namespaces of their own for network, mounts and processes, with the
-//! binary on the path, the servers that the page needs, and copies of `/etc`, `/usr` and `/var` that may be written.
+//! The place where the commands of one page run: namespaces of their own for network, mounts and processes,
+//! with the binary on the path, the servers that the page needs, and copies of `/etc`, `/usr` and `/var` that
+//! may be written.
 
 use std::fmt::Write;
 use std::fs;
@@ -15,7 +16,8 @@ use crate::table::{Guide, PUT};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 
-/// The longest that the commands of a page may take, in seconds. The slowest page takes about ten on two cores.
+/// The longest that the commands of a page may take, in seconds. The slowest page takes about ten on two
+/// cores.
 const LIMIT: &str = "100";
 
 /// The root of the repository.
@@ -237,8 +239,9 @@ fn whole(kind: &str, text: &str, place: &str) -> String {
     format!("{resources}\n#END")
 }
 
-/// The command that makes namespaces; `None` where it fails. Without root a namespace of users would be needed too, in which
-/// the folders of the system belong to no user, so that `/etc` and `/var` could not be written.
+/// The command that makes namespaces; `None` where it fails. Without root a namespace of users would be
+/// needed too, in which the folders of the system belong to no user, so that `/etc` and `/var` could not be
+/// written.
 fn namespaces() -> Option<Vec<&'static str>> {
     let command = vec![
         "unshare",

@@ -1,5 +1,5 @@
-//! The documentation site: it is built without a warning, each of its links leads somewhere, and it works from its
-//! folder in a browser, with its search.
+//! The documentation site: it is built without a warning, each of its links leads somewhere, and it works
+//! from its folder in a browser, with its search.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,6 @@
-//! Certificates by ACME, with Pebble as the authority and the real binary: orders by each challenge, renewal, restarts, and
-//! records that tell how orders go. Authorities that fail are in `acme/faults.rs`, clusters in `acme/cluster.rs`.
+//! Certificates by ACME, with Pebble as the authority and the real binary: orders by each challenge, renewal,
+//! restarts, and records that tell how orders go. Authorities that fail are in `acme/faults.rs`, clusters in
+//! `acme/cluster.rs`.
 
 mod cluster;
 mod faults;

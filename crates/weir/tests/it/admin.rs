@@ -1,6 +1,6 @@
-//! The Admin API through its real port: responses as users of APISIX's tools get them, byte for byte where tools
-//! compare bytes. The rules of each kind have their own tests beside the code; here every kind goes through its life
-//! once.
+//! The Admin API through its real port: responses as users of APISIX's tools get them, byte for byte where
+//! tools compare bytes. The rules of each kind have their own tests beside the code; here every kind goes
+//! through its life once.
 
 mod rules;
 

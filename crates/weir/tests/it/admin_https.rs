@@ -1,5 +1,5 @@
-//! The Admin API over HTTPS, through the real binary: certificates of the server and of clients, plain HTTP on the same
-//! port, commands that ask it, files that change and files that cannot be used.
+//! The Admin API over HTTPS, through the real binary: certificates of the server and of clients, plain HTTP
+//! on the same port, commands that ask it, files that change and files that cannot be used.
 
 use std::net::TcpStream;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Settings of the Admin API, through the real binary: roles of keys, no key at all, CORS, the version in `Server`, the
-//! list of plugins, and the header with the statuses of all attempts.
+//! Settings of the Admin API, through the real binary: roles of keys, no key at all, CORS, the version in
+//! `Server`, the list of plugins, and the header with the statuses of all attempts.
 
 use serde_json::{Value, json};
 use testkit::{ADMIN_KEY, Origin, Reply, Weir, wait_until};

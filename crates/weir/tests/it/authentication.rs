@@ -1,6 +1,6 @@
-//! Authentication by credentials through the real gateway: consumers and credentials written by the Admin API, good, bad,
-//! missing, doubled and expired credentials, and secrets by reference and encrypted in the store. Tokens and signatures were
-//! made by PyJWT, and by `hmac` and `hashlib` of Python.
+//! Authentication by credentials through the real gateway: consumers and credentials written by the Admin
+//! API, good, bad, missing, doubled and expired credentials, and secrets by reference and encrypted in the
+//! store. Tokens and signatures were made by PyJWT, and by `hmac` and `hashlib` of Python.
 
 use serde_json::{Value, json};
 use testkit::{Client, Origin, Response, Weir, wait_until};

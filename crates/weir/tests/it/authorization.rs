@@ -1,5 +1,5 @@
-//! forward-auth through the real gateway with a real authorization server: the request that the server gets, the effect
-//! of its response, and a server that is slow, broken or not running.
+//! forward-auth through the real gateway with a real authorization server: the request that the server gets,
+//! the effect of its response, and a server that is slow, broken or not running.
 
 use serde_json::{Value, json};
 use testkit::{Origin, Reply, Request, Response, Signal, Step, Weir, wait_until};
@@ -109,7 +109,8 @@ fn failed_auth_server_follows_the_settings() {
     let broken = Origin::start(|_| Reply::raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncut").close());
     let endless = Origin::start(|_| Reply::ok(&"x".repeat(2 * 1024 * 1024)));
     let gone = format!("http://{}/", Origin::nowhere());
-    // Servers other than the slow one get a long timeout, because they fail by themselves however slow the machine is.
+    // Servers other than the slow one get a long timeout, because they fail by themselves however slow the
+    // machine is.
     let check = |server: &str, timeout: u64| {
         stage.ask(server, json!({"timeout": timeout}));
         let refused = stage.get("/", &[]);

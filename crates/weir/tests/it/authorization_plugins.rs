@@ -1,5 +1,5 @@
-//! The plugins that admit or refuse requests, through the real gateway: those that decide by lists, and those that ask a real
-//! server. `forward-auth` has tests of its own (`authorization`).
+//! The plugins that admit or refuse requests, through the real gateway: those that decide by lists, and those
+//! that ask a real server. `forward-auth` has tests of its own (`authorization`).
 
 mod directory;
 mod lists;

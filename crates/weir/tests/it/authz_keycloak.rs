@@ -30,7 +30,8 @@ impl Stage {
     }
 }
 
-/// A realm with the resource `course` below `/course/`, which students may GET and teachers may GET and DELETE.
+/// A realm with the resource `course` below `/course/`, which students may GET and teachers may GET and
+/// DELETE.
 fn realm(name: &str) -> (&'static Keycloak, Value) {
     let keycloak = Keycloak::shared();
     let role = |role: &str| json!({"name": format!("is {role}"), "type": "role", "config": {"roles": json!([{"id": role}]).to_string()}});

@@ -1,4 +1,5 @@
-//! Routes that are made of the services of registries, in the real binary: files of targets, and a stand-in for Consul.
+//! Routes that are made of the services of registries, in the real binary: files of targets, and a stand-in
+//! for Consul.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! `public-api` and the endpoints behind it through the real gateway: batches with requests that pass the whole data
-//! plane, and metrics.
+//! `public-api` and the endpoints behind it through the real gateway: batches with requests that pass the
+//! whole data plane, and metrics.
 
 use serde_json::{Value, json};
 use testkit::{Client, Origin, Redis, Reply, Response, Signal, Weir, wait_for, wait_until};

@@ -1,5 +1,5 @@
-//! Binary upgrades under traffic: a new process takes over sockets and store, no connection is refused, no acknowledged
-//! write is lost, and a failed upgrade leaves everything as it was.
+//! Binary upgrades under traffic: a new process takes over sockets and store, no connection is refused, no
+//! acknowledged write is lost, and a failed upgrade leaves everything as it was.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -290,8 +290,8 @@ fn old_process_ends_within_its_upgrade_grace() {
         let answer = probe.try_request("GET", "/", &[], b"");
         answer.map_or(true, |response| response.header("connection") == Some("close"))
     });
-    // The old process may begin to drain a moment after the new one serves; the closed idle connection shows that it
-    // has.
+    // The old process may begin to drain a moment after the new one serves; the closed idle connection shows
+    // that it has.
     assert!(idle.closes_cleanly(), "an idle connection of the old process ends");
     go.set();
     let response = busy.read_response(false).unwrap();
@@ -410,8 +410,8 @@ fn service_manager_gets_the_main_process() {
     assert_eq!(client.read_response(false).unwrap().status, 200);
     assert!(weir.wait_until_gone().success());
     heir.terminate();
-    // systemd accepts messages of the main process only: the successor has sent none before, and its predecessor none
-    // since.
+    // systemd accepts messages of the main process only: the successor has sent none before, and its
+    // predecessor none since.
     assert_eq!(told(), "STOPPING=1\nEXTEND_TIMEOUT_USEC=40000000", "the time of `grace` and some more");
     heir.wait_until_gone();
 }

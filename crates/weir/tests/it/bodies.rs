@@ -1,4 +1,5 @@
-//! Bodies in both directions: framings, trailers, backpressure, and the result for one side when the other one closes.
+//! Bodies in both directions: framings, trailers, backpressure, and the result for one side when the other
+//! one closes.
 
 mod cuts;
 

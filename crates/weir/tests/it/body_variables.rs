@@ -1,5 +1,5 @@
-//! Variables that are read from the request body, in routes, filters and templates, and the body that the node then
-//! gets.
+//! Variables that are read from the request body, in routes, filters and templates, and the body that the
+//! node then gets.
 
 use std::fmt::Write;
 
@@ -8,8 +8,8 @@ use testkit::{Client, Origin, Reply, Weir};
 
 use crate::support::{BINARY, builder};
 
-/// Routes of every path, or of the path after ` with ` in their fields, tried in this order; each sends its name to the
-/// node as the Host. A route for all other requests follows.
+/// Routes of every path, or of the path after ` with ` in their fields, tried in this order; each sends its
+/// name to the node as the Host. A route for all other requests follows.
 fn gateway(origin: &Origin, routes: &[(&str, &str)], arguments: &[&str]) -> Weir {
     let mut text = "routes:\n".to_owned();
     let all = routes.iter().chain([&("rest", "status: 1")]);

@@ -1,5 +1,5 @@
-//! The time after an upgrade in which the old process still serves its connections: which connections go on and for how
-//! long, and which configuration answers its last requests.
+//! The time after an upgrade in which the old process still serves its connections: which connections go on
+//! and for how long, and which configuration answers its last requests.
 
 use serde_json::json;
 use testkit::{Client, Origin, Reply, Signal, Step, Weir, wait_until};
@@ -49,8 +49,8 @@ fn tunnel_and_download_outlive_an_upgrade() {
     origin.wait_for_requests(2);
     weir.upgrade();
     let heir = weir.wait_for_successor(weir.pid());
-    // The Admin API answers a write only when the old process begins no further request, so kept connections are closed
-    // by now.
+    // The Admin API answers a write only when the old process begins no further request, so kept connections
+    // are closed by now.
     route_to(&weir, &origin);
     assert!(weir.is_running(), "the old process serves what is open");
     echoes(&mut tunnel);
@@ -102,7 +102,8 @@ fn acknowledged_write_holds_for_kept_connections() {
     let _heir = weir.wait_for_successor(weir.pid());
     route_to(&weir, &after);
     for client in &mut kept {
-        // The old process has closed most connections by now; a response must come from the new configuration.
+        // The old process has closed most connections by now; a response must come from the new
+        // configuration.
         if let Ok(response) = client.try_request("GET", "/", &[], b"") {
             assert_eq!(response.text(), "after");
         }

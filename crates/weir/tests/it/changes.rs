@@ -1,5 +1,6 @@
-//! Changes through the Admin API under traffic: every response is entirely of the old or entirely of the new form; once
-//! the Admin API has answered, only of the new one. Objects that a change does not concern keep their state.
+//! Changes through the Admin API under traffic: every response is entirely of the old or entirely of the new
+//! form; once the Admin API has answered, only of the new one. Objects that a change does not concern keep
+//! their state.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -16,7 +17,8 @@ fn started_with_workers(workers: &str) -> Weir {
     Weir::builder(BINARY).arguments(&["--workers", workers]).start()
 }
 
-/// The route in its `version`, with the same number in the request to the origin and in the response to the client.
+/// The route in its `version`, with the same number in the request to the origin and in the response to the
+/// client.
 fn route(origin: &Origin, version: u64) -> Value {
     json!({
         "uri": "/changed",

@@ -1,4 +1,5 @@
-//! The first line of `weir check` for common mistakes: each row is a mistake and the first line of the output.
+//! The first line of `weir check` for common mistakes: each row is a mistake and the first line of the
+//! output.
 
 use crate::command::weir_with;
 

@@ -1,5 +1,5 @@
-//! The client address behind a proxy: which peers may name the client, and that all parts of the gateway use the same
-//! address.
+//! The client address behind a proxy: which peers may name the client, and that all parts of the gateway use
+//! the same address.
 
 use std::fs;
 
@@ -231,7 +231,8 @@ fn refused_request_is_logged_with_its_own_client() {
             format,
         ],
     );
-    // The worker reuses the exchange of the first request for the second, which is refused before it is matched.
+    // The worker reuses the exchange of the first request for the second, which is refused before it is
+    // matched.
     forwarded(&weir, &origin, &[("X-Real-IP", "10.1.1.1")]);
     let refused = weir.client().request("TRACE", "/x", &[], b"");
     assert_eq!(refused.status, 405);

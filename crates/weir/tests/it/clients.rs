@@ -1,5 +1,5 @@
-//! Independent clients of APISIX's Admin API, as released on PyPI, drive the real binary. `lab/install.sh test`
-//! installs them under `target/`.
+//! Independent clients of APISIX's Admin API, as released on PyPI, drive the real binary.
+//! `lab/install.sh test` installs them under `target/`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! Runs the binary as a command that ends by itself; for gateways that go on running there is `testkit::Weir`.
+//! Runs the binary as a command that ends by itself; for gateways that go on running there is
+//! `testkit::Weir`.
 
 use std::fs::File;
 use std::path::Path;
@@ -12,8 +13,8 @@ pub(crate) struct Outcome {
     pub(crate) stderr: String,
 }
 
-/// Runs the binary in `folder` with these arguments, and with these `WEIR_` variables only. A command that does not end
-/// is killed and fails the test, because it is a start that should have been refused.
+/// Runs the binary in `folder` with these arguments, and with these `WEIR_` variables only. A command that
+/// does not end is killed and fails the test, because it is a start that should have been refused.
 pub(crate) fn weir(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     for (name, _) in std::env::vars_os() {

@@ -1,5 +1,5 @@
-//! gzip, brotli and zstd through the real gateway. Bodies are decoded by curl with the libraries of their authors, and by
-//! the program gzip.
+//! gzip, brotli and zstd through the real gateway. Bodies are decoded by curl with the libraries of their
+//! authors, and by the program gzip.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
@@ -25,7 +25,8 @@ fn document(bytes: usize) -> String {
     format!("[{}]", items.join(", "))
 }
 
-/// An origin that answers `/N` with a document of about N bytes, and `/chunked/N` with the same in chunks of 1,000 bytes.
+/// An origin that answers `/N` with a document of about N bytes, and `/chunked/N` with the same in chunks of
+/// 1,000 bytes.
 fn documents() -> Origin {
     Origin::start(|request| {
         let number = request.path().rsplit('/').next().and_then(|digits| digits.parse().ok());

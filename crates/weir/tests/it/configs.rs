@@ -1,5 +1,5 @@
-//! `/apisix/admin/configs` through the real binary, with the requests of ADC and the ingress controller: a whole set by
-//! digest, versions and indices, and the traffic after it.
+//! `/apisix/admin/configs` through the real binary, with the requests of ADC and the ingress controller: a
+//! whole set by digest, versions and indices, and the traffic after it.
 
 use serde_json::{Value, json};
 use testkit::{ADMIN_KEY, Response, Weir};

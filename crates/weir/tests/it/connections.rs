@@ -1,5 +1,5 @@
-//! Connections to origins: pools, stale connections, retries, timeouts, origins that break the protocol, and the
-//! shutdown.
+//! Connections to origins: pools, stale connections, retries, timeouts, origins that break the protocol, and
+//! the shutdown.
 
 mod draining;
 mod early_answers;
@@ -15,7 +15,8 @@ use testkit::{Origin, Reply, Signal, Step};
 
 use crate::support::{everything_to, gateway, in_front_of, route, upstream};
 
-/// An origin that closes a connection without a response at its second request, as if request and close had crossed.
+/// An origin that closes a connection without a response at its second request, as if request and close had
+/// crossed.
 fn serving_once_a_connection() -> Origin {
     let served = std::sync::Mutex::new(std::collections::HashSet::new());
     Origin::start(move |request| {
@@ -159,7 +160,8 @@ fn bytes_after_edited_response_are_dropped() {
 
 #[test]
 fn bytes_after_the_last_request_lose_no_response() {
-    // Closing a socket with unread bytes sends a reset, which would destroy the response before the client reads it.
+    // Closing a socket with unread bytes sends a reset, which would destroy the response before the client
+    // reads it.
     for last in ["GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"] {
         for more in ["\r\n", last] {
             let go = Signal::new();
@@ -246,8 +248,8 @@ fn another_node_is_tried_when_one_refuses() {
     };
     let large = vec![b'x'; 1024 * 1024];
     check("", "GET", &[b""], &[200, 200, 200]);
-    // Nothing was sent to the node that refused, so that any method is retried, and a body that was not read yet as
-    // well.
+    // Nothing was sent to the node that refused, so that any method is retried, and a body that was not read
+    // yet as well.
     check("", "POST", &[b"small", &large], &[200, 200, 200]);
     check("retries: 2", "GET", &[b""], &[200, 200, 200]);
     check("retries: 0", "GET", &[b""], &[200, 502, 502]);

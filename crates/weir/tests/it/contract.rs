@@ -1,5 +1,5 @@
-//! Checks `docs/reference/apisix-contract.md` against the tests: each sentence names tests that exist, or says that it
-//! is not met and why. Does not run these tests.
+//! Checks `docs/reference/apisix-contract.md` against the tests: each sentence names tests that exist, or
+//! says that it is not met and why. Does not run these tests.
 
 use crate::hardening::pages::{read, tests_of};
 

@@ -1,5 +1,5 @@
-//! The listeners of the control side with clients that send nothing, clients outside the allow list, and browsers that
-//! send requests on behalf of other sites.
+//! The listeners of the control side with clients that send nothing, clients outside the allow list, and
+//! browsers that send requests on behalf of other sites.
 
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};

@@ -1,5 +1,5 @@
-//! The dashboard: its built files are those of the sources, its own tests pass, and users walk through it in Chromium, with
-//! fixed data (`web/tests/e2e`) and with the real binary (`web/tests/real`).
+//! The dashboard: its built files are those of the sources, its own tests pass, and users walk through it in
+//! Chromium, with fixed data (`web/tests/e2e`) and with the real binary (`web/tests/real`).
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
-//! The parts of the Admin API that the dashboard needs, through the real binary: the page and its fields, the session,
-//! writes under conditions, masks for viewers, other sites, the history of an object, and deletions in sets.
+//! The parts of the Admin API that the dashboard needs, through the real binary: the page and its fields, the
+//! session, writes under conditions, masks for viewers, other sites, the history of an object, and deletions
+//! in sets.
 
 use std::thread;
 

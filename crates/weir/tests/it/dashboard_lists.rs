@@ -1,5 +1,5 @@
-//! The lists of the Admin API for pages and scripts, through the real binary: objects, search, usage, topology, plugins and
-//! certificates.
+//! The lists of the Admin API for pages and scripts, through the real binary: objects, search, usage,
+//! topology, plugins and certificates.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! Upstreams with nodes of registries, in the real binary: files of targets, and a stand-in that speaks Consul's protocol.
+//! Upstreams with nodes of registries, in the real binary: files of targets, and a stand-in that speaks
+//! Consul's protocol.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

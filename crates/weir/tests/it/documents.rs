@@ -1,5 +1,5 @@
-//! The form of the documents, and names in them that the program has: tables that render, links that lead to files,
-//! metrics that exist.
+//! The form of the documents, and names in them that the program has: tables that render, links that lead to
+//! files, metrics that exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -46,8 +46,8 @@ fn lines(text: &str) -> Vec<(usize, &str)> {
     lines
 }
 
-/// The number of bars between the cells of a table's row. A bar in code or after a backslash is written `\|` in
-/// Markdown.
+/// The number of bars between the cells of a table's row. A bar in code or after a backslash is written `\|`
+/// in Markdown.
 fn cells(row: &str) -> usize {
     row.replace("\\\\", "").replace("\\|", "").matches('|').count()
 }
@@ -131,7 +131,8 @@ fn documented(page: &str) -> BTreeSet<String> {
     names.filter_map(name).collect()
 }
 
-/// The metric families that the sources announce: after `# TYPE`, or as an argument of the function that writes it.
+/// The metric families that the sources announce: after `# TYPE`, or as an argument of the function that
+/// writes it.
 fn announced() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut folders: Vec<PathBuf> =
@@ -180,7 +181,8 @@ fn every_metric_is_documented_and_exists() {
     assert!(lacking.is_empty(), "docs/guide/observability.md lacks {lacking:?}");
     let invented: Vec<_> = documented.difference(&announced).collect();
     assert!(invented.is_empty(), "docs/guide/observability.md names {invented:?}, which do not exist");
-    // Compares with a running instance too, so that no name is composed in a way that this test does not find.
+    // Compares with a running instance too, so that no name is composed in a way that this test does not
+    // find.
     let weir = Weir::start(env!("CARGO_BIN_EXE_weir"));
     let page = Client::connect(weir.address("metrics")).get("/apisix/prometheus/metrics");
     let text = String::from_utf8_lossy(&page.body).into_owned();

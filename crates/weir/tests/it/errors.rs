@@ -1,5 +1,5 @@
-//! Errors as clients and operators see them: pages by `Accept`, the id of the request, and the reason of each 5xx in a
-//! response field, the access log and the metrics.
+//! Errors as clients and operators see them: pages by `Accept`, the id of the request, and the reason of each
+//! 5xx in a response field, the access log and the metrics.
 
 use serde_json::{Value, json};
 use testkit::{Client, Origin, Reply, Response, Weir, wait_for};

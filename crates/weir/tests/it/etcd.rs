@@ -1,5 +1,5 @@
-//! A cluster on a real etcd: every instance serves the writes of another instance or of another program, and unusable
-//! objects harm no other object. Failures of etcd are in `etcd/faults.rs`.
+//! A cluster on a real etcd: every instance serves the writes of another instance or of another program, and
+//! unusable objects harm no other object. Failures of etcd are in `etcd/faults.rs`.
 
 mod access;
 mod conditions;
@@ -163,7 +163,8 @@ fn no_change_of_two_writers_at_once_is_lost() {
             scope.spawn(move || {
                 for count in 0..CHANGES {
                     let label = format!("w{number}c{count}");
-                    // A conflict that the instance cannot resolve is answered 503, and the client repeats the write.
+                    // A conflict that the instance cannot resolve is answered 503, and the client repeats the
+                    // write.
                     wait_until("the change is taken", || {
                         let (status, answer) =
                             node.admin("PATCH", "routes/shared", json!({"labels": {&label: "x"}}));

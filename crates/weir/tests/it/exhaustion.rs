@@ -1,6 +1,6 @@
-//! Used-up descriptors and slow nodes; memory and ports are in modules of their own. Requests in flight go on, new work
-//! waits or is rejected, and everything recovers when capacity is back. The tests lower the limits from outside while
-//! the gateway runs.
+//! Used-up descriptors and slow nodes; memory and ports are in modules of their own. Requests in flight go
+//! on, new work waits or is rejected, and everything recovers when capacity is back. The tests lower the
+//! limits from outside while the gateway runs.
 
 mod memory;
 mod ports;
@@ -89,8 +89,8 @@ fn without_a_descriptor_for_a_node_the_answer_is_503() {
     assert_eq!(client.get("/").status, 200);
 }
 
-/// A connection for reading metrics. It stays open, because another connection would take the descriptor of a closed
-/// one.
+/// A connection for reading metrics. It stays open, because another connection would take the descriptor of a
+/// closed one.
 fn metrics(weir: &Weir) -> Client {
     Client::connect(weir.address("metrics"))
 }
@@ -152,8 +152,8 @@ fn slow_upstream_gets_less_until_it_recovers() {
     wait_until("it is counted", || {
         metric(&mut metrics(&weir), "weir_failures_total{cause=\"overloaded\",") > 0
     });
-    // A request with the priority `sheddable` is rejected too. A critical one is admitted as soon as at most twice the
-    // limit wait, and then waits.
+    // A request with the priority `sheddable` is rejected too. A critical one is admitted as soon as at most
+    // twice the limit wait, and then waits.
     assert_eq!(shed("/sheddable").status, 503);
     let mut tries = 0;
     let mut critical = wait_for("the node was asked", || {

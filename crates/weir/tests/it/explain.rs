@@ -157,7 +157,8 @@ fn secrets_stay_out_of_explanations() {
 /// Requests that are compared, over the routes of [`routes_that_overlap`].
 const COMPARED: u32 = 1_000;
 
-/// Routes with overlapping paths, hosts, methods, conditions and priorities, each of which answers with its id.
+/// Routes with overlapping paths, hosts, methods, conditions and priorities, each of which answers with its
+/// id.
 fn routes_that_overlap(weir: &Weir) {
     let routes = [
         json!({"uri": "/*"}),

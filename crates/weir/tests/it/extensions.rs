@@ -1,5 +1,5 @@
-//! Plugins of users as objects of a running instance: uploaded, used, tried on a share of requests, taken back, refused, kept over
-//! a restart, and followed in a folder.
+//! Plugins of users as objects of a running instance: uploaded, used, tried on a share of requests, taken
+//! back, refused, kept over a restart, and followed in a folder.
 
 use std::fs;
 use std::path::Path;

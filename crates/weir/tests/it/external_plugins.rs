@@ -1,5 +1,5 @@
-//! Plugins in other languages, through plugin runners of APISIX that the real gateway starts: `ext-plugin-pre-req`,
-//! `ext-plugin-post-req`, `ext-plugin-post-resp`, and the process of the runner.
+//! Plugins in other languages, through plugin runners of APISIX that the real gateway starts:
+//! `ext-plugin-pre-req`, `ext-plugin-post-req`, `ext-plugin-post-resp`, and the process of the runner.
 
 mod hostile;
 mod process;

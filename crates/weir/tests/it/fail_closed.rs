@@ -1,5 +1,6 @@
-//! Faulty objects never open the paths that they protect: their requests are answered 503 and match no other route, the
-//! last good form outlives a restart, and the instance reports that it is not ready. With a file and with etcd.
+//! Faulty objects never open the paths that they protect: their requests are answered 503 and match no other
+//! route, the last good form outlives a restart, and the instance reports that it is not ready. With a file
+//! and with etcd.
 
 use serde_json::{Value, json};
 use testkit::{Client, Etcd, Origin, Response, Weir, wait_until};

@@ -1,5 +1,5 @@
-//! The declarative mode through the real binary: the file is applied when it changes or at HUP, faulty objects harm no
-//! other, and the Admin API reads but does not write.
+//! The declarative mode through the real binary: the file is applied when it changes or at HUP, faulty
+//! objects harm no other, and the Admin API reads but does not write.
 
 use serde_json::{Value, json};
 use testkit::{ADMIN_KEY, Origin, Reply, Weir, WeirBuilder, wait_for, wait_until};

@@ -1,5 +1,6 @@
-//! Requests that two parsers could read differently, or that are too large: each is refused, the connection is closed,
-//! and the origin gets none of it (RFC 9112; the numbers are those of the project's hardening list).
+//! Requests that two parsers could read differently, or that are too large: each is refused, the connection
+//! is closed, and the origin gets none of it (RFC 9112; the numbers are those of the project's hardening
+//! list).
 
 use testkit::{Client, Origin, Weir, raw_exchange};
 

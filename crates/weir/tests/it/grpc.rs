@@ -1,4 +1,5 @@
-//! gRPC through the gateway, with the client and the server of grpcio. `lab/install.sh test` puts it under `target/`.
+//! gRPC through the gateway, with the client and the server of grpcio. `lab/install.sh test` puts it under
+//! `target/`.
 
 mod interop;
 

@@ -1,5 +1,5 @@
-//! The project's hardening list, sent in raw bytes: each check judges both the responses to the client and the requests
-//! at the origin. Each test is named after its check; `docs/reference/hardening.md` lists both.
+//! The project's hardening list, sent in raw bytes: each check judges both the responses to the client and
+//! the requests at the origin. Each test is named after its check; `docs/reference/hardening.md` lists both.
 
 mod chunks;
 mod corpus;

@@ -19,7 +19,8 @@ fn gateway(arguments: &[&str]) -> Weir {
     Weir::builder(BINARY).arguments(&["--workers", "2"]).arguments(arguments).start()
 }
 
-/// An origin that answers checks at `/up` with a status that can be changed, and everything else with 200 and its name.
+/// An origin that answers checks at `/up` with a status that can be changed, and everything else with 200 and
+/// its name.
 struct Checked {
     origin: Origin,
     status: Arc<AtomicU16>,

@@ -101,8 +101,8 @@ impl HangingOrigin {
         HangingOrigin { origin, hangs, go }
     }
 
-    /// Sends the request so many times through each of the clients. Then waits as long as a computed percentile holds, and
-    /// lets the origin hang.
+    /// Sends the request so many times through each of the clients. Then waits as long as a computed
+    /// percentile holds, and lets the origin hang.
     fn measure(&self, clients: &mut [Client], request: &[u8], requests: usize) {
         for client in clients {
             for _ in 0..requests {

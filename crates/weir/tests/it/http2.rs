@@ -1,4 +1,5 @@
-//! HTTP/2 of clients against the real binary. The peers are the crate `h2`, curl, h2load, h2spec, and raw frames.
+//! HTTP/2 of clients against the real binary. The peers are the crate `h2`, curl, h2load, h2spec, and raw
+//! frames.
 
 mod bodies;
 mod changeover;

@@ -1,4 +1,5 @@
-//! HTTP/3 of clients against the real binary. The peers are the crate `h3` on quinn, libcurl on ngtcp2, and raw datagrams.
+//! HTTP/3 of clients against the real binary. The peers are the crate `h3` on quinn, libcurl on ngtcp2, and
+//! raw datagrams.
 
 mod changeover;
 mod client;

@@ -1,5 +1,5 @@
-//! Plugins that show an instance or what happens on it, through the real gateway: `echo`, `example-plugin`, `node-status`
-//! and `server-info`, and the name of `ocsp-stapling`.
+//! Plugins that show an instance or what happens on it, through the real gateway: `echo`, `example-plugin`,
+//! `node-status` and `server-info`, and the name of `ocsp-stapling`.
 
 use serde_json::{Value, json};
 use testkit::{Client, Etcd, Origin, Reply, Step, Weir, wait_until};

@@ -1,5 +1,5 @@
-//! Listeners that are added and removed while the instance runs: HUP reads the settings file again and brings its
-//! `proxy` list into force, all of it or nothing, without an effect on the listeners that stay.
+//! Listeners that are added and removed while the instance runs: HUP reads the settings file again and brings
+//! its `proxy` list into force, all of it or nothing, without an effect on the listeners that stay.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -82,7 +82,8 @@ fn busy_clients_leave_removed_listener_without_loss() {
                 assert_eq!((response.status, response.header("connection")), (200, Some("close")));
                 assert!(client.closes_cleanly());
             }
-            // Only after a pause of the machine as long as this may a connection be closed before its request.
+            // Only after a pause of the machine as long as this may a connection be closed before its
+            // request.
             Err(broken) => assert!(began.elapsed() >= FAREWELL, "{broken}"),
         }
     }

@@ -1,5 +1,5 @@
-//! Clients that send requests without a pause, on kept and on fresh connections, and count: a response other than 200
-//! fails the test. Knows nothing of the changes to the gateway meanwhile.
+//! Clients that send requests without a pause, on kept and on fresh connections, and count: a response other
+//! than 200 fails the test. Knows nothing of the changes to the gateway meanwhile.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -112,7 +112,8 @@ fn drained_node_keeps_its_sessions() {
 
 #[test]
 fn learned_cookie_keeps_a_client_at_its_node() {
-    // Each application begins a session at /login, and knows only its own. One quotes its values, as Tomcat may.
+    // Each application begins a session at /login, and knows only its own. One quotes its values, as Tomcat
+    // may.
     let value = |letter: &str| match letter {
         "b" => "\"b-session\"".to_owned(),
         _ => format!("{letter}-session"),

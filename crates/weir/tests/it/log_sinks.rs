@@ -1,5 +1,5 @@
-//! Log plugins through the real gateway: with OpenSearch and ClickHouse, with a stand-in for services that cannot be
-//! installed, and with sockets for datagrams.
+//! Log plugins through the real gateway: with OpenSearch and ClickHouse, with a stand-in for services that
+//! cannot be installed, and with sockets for datagrams.
 
 use std::cell::RefCell;
 use std::net::UdpSocket;
@@ -23,7 +23,8 @@ impl Stage {
         Stage { weir: Weir::start(BINARY), origin: Origin::answering("hello") }
     }
 
-    /// Puts the route `id` at `/id` with a log plugin that sends each entry at once, unless `config` says otherwise.
+    /// Puts the route `id` at `/id` with a log plugin that sends each entry at once, unless `config` says
+    /// otherwise.
     fn log(&self, id: &str, plugin: &str, config: Value) {
         let mut logger = json!({"batch_max_size": 1});
         logger.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
@@ -164,7 +165,8 @@ fn loki_gets_streams_by_labels() {
 fn services_get_entries_in_their_form() {
     let stage = Stage::new();
     let key = stage_key();
-    // Stopped at the end of the test, because a gateway that is still reading a response would count it as broken.
+    // Stopped at the end of the test, because a gateway that is still reading a response would count it as
+    // broken.
     let servers = RefCell::new(Vec::new());
     let check =
         |api: LogApi, plugin: &str, config: &dyn Fn(&LogService) -> Value, pointer: &str, expected: &str| {

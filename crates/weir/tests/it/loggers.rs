@@ -1,5 +1,5 @@
-//! http-logger through the real gateway with a real log server: the entries and their times while the server runs,
-//! stops, comes back or is too slow; and the delivery of queued entries at the end of the instance.
+//! http-logger through the real gateway with a real log server: the entries and their times while the server
+//! runs, stops, comes back or is too slow; and the delivery of queued entries at the end of the instance.
 
 use serde_json::{Value, json};
 use testkit::{Client, Origin, Reply, Signal, Step, Weir, wait_until};

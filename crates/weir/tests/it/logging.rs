@@ -1,5 +1,5 @@
-//! The error log through the real binary: it never blocks the gateway, it reports failed attempts at an endpoint and
-//! refused callers without flooding, and a line may be JSON.
+//! The error log through the real binary: it never blocks the gateway, it reports failed attempts at an
+//! endpoint and refused callers without flooding, and a line may be JSON.
 
 use std::fs;
 use std::net::TcpListener;

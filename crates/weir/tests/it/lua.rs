@@ -1,5 +1,5 @@
-//! Code of users in Lua through the real gateway: serverless functions, conditions and scripts of routes, the function before a
-//! plugin, whole plugins, and the limits that protect the gateway from them.
+//! Code of users in Lua through the real gateway: serverless functions, conditions and scripts of routes, the
+//! function before a plugin, whole plugins, and the limits that protect the gateway from them.
 
 use std::time::Instant;
 
@@ -145,7 +145,8 @@ fn replies_of_functions_are_those_of_apisix() {
     assert!(response.1.to_string().contains("only accept Lua function"), "{}", response.1);
 }
 
-/// `ngx.say` without `ngx.exit` begins the reply: later functions and plugins run and append, and no upstream is called.
+/// `ngx.say` without `ngx.exit` begins the reply: later functions and plugins run and append, and no upstream
+/// is called.
 #[test]
 fn functions_append_to_a_begun_reply() {
     let origin = Origin::answering("upstream");

@@ -1,5 +1,5 @@
-//! Endpoints of plugins in Lua: those of `api()` through the plugin `public-api`, those of `control_api()` in the control API, live
-//! with the version that serves.
+//! Endpoints of plugins in Lua: those of `api()` through the plugin `public-api`, those of `control_api()` in
+//! the control API, live with the version that serves.
 
 use serde_json::{Value, json};
 use testkit::{Client, Origin, Weir};
@@ -56,7 +56,8 @@ fn push(weir: &Weir, code: &str) -> (u16, Value) {
     )
 }
 
-/// A gateway with the plugin and a route that opens endpoints below `/apisix/plugin/`, and `/short` for one of them.
+/// A gateway with the plugin and a route that opens endpoints below `/apisix/plugin/`, and `/short` for one
+/// of them.
 fn started(origin: &Origin) -> Weir {
     let weir = Weir::start(BINARY);
     let upstream = json!({ "nodes": { (origin.address().to_string()): 1 } });

@@ -1,5 +1,5 @@
-//! The plugins of `examples/lua` through the real gateway: put as extensions, they run in every phase, read and change bodies,
-//! call services, count in a real Redis and send entries in batches.
+//! The plugins of `examples/lua` through the real gateway: put as extensions, they run in every phase, read
+//! and change bodies, call services, count in a real Redis and send entries in batches.
 
 use std::fs;
 use std::path::Path;

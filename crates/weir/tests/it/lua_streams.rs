@@ -1,5 +1,5 @@
-//! Plugins of users in Lua on stream routes through the real gateway: decisions, first bytes, calls to other servers, the log,
-//! versions, datagrams, files of the settings, and functions that do harm.
+//! Plugins of users in Lua on stream routes through the real gateway: decisions, first bytes, calls to other
+//! servers, the log, versions, datagrams, files of the settings, and functions that do harm.
 
 use std::fs;
 use std::io::{Read, Write};

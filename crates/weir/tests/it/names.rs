@@ -1,5 +1,5 @@
-//! Nodes with a name instead of an address, and a scripted name server: the gateway follows the TTL, and keeps the
-//! addresses while DNS fails.
+//! Nodes with a name instead of an address, and a scripted name server: the gateway follows the TTL, and
+//! keeps the addresses while DNS fails.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! Output of an instance about itself: access log, error log, metrics, status and the control API, through the real
-//! binary.
+//! Output of an instance about itself: access log, error log, metrics, status and the control API, through
+//! the real binary.
 
 use std::fs;
 use std::path::Path;

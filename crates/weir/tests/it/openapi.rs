@@ -1,6 +1,6 @@
-//! The OpenAPI document of a running instance, checked by independent tools from PyPI: `openapi-spec-validator`
-//! validates it, and `schemathesis` sends the requests that it describes and compares each response with it.
-//! `lab/install.sh test` installs both under `target/`.
+//! The OpenAPI document of a running instance, checked by independent tools from PyPI:
+//! `openapi-spec-validator` validates it, and `schemathesis` sends the requests that it describes and
+//! compares each response with it. `lab/install.sh test` installs both under `target/`.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -11,8 +11,8 @@ use testkit::{ADMIN_KEY, Weir};
 use crate::clients::python;
 use crate::support::BINARY;
 
-/// A Python with the tools, in the instance's folder, so that files that a tool keeps of earlier runs do not change
-/// this one.
+/// A Python with the tools, in the instance's folder, so that files that a tool keeps of earlier runs do not
+/// change this one.
 fn python_at(weir: &Weir) -> Command {
     let mut command = Command::new(python());
     command.current_dir(weir.directory());
@@ -42,7 +42,8 @@ fn committed_document_is_valid_and_served() {
     check(&python_at(&weir).arg(script).args([&address, ADMIN_KEY]).output().unwrap());
 }
 
-/// Runs schemathesis against this instance, with the phases and operations in `more`; the same requests in each run.
+/// Runs schemathesis against this instance, with the phases and operations in `more`; the same requests in
+/// each run.
 fn ask_everything(weir: &Weir, checks: &str, more: &[&str]) {
     let document = format!("http://{}/apisix/admin/openapi.json", weir.address("admin"));
     let run = python_at(weir)

@@ -1,4 +1,5 @@
-//! Nodes that are ejected because they fail or are slow, and the circuit breaker of an upstream, over real connections.
+//! Nodes that are ejected because they fail or are slow, and the circuit breaker of an upstream, over real
+//! connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};

@@ -1,5 +1,5 @@
-//! The files that install Weir on a machine: the systemd unit with its drop-in, the sample of its environment file, the
-//! rotation of its logs. Programs of the system check them where they are installed.
+//! The files that install Weir on a machine: the systemd unit with its drop-in, the sample of its environment
+//! file, the rotation of its logs. Programs of the system check them where they are installed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

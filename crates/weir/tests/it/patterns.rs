@@ -1,5 +1,5 @@
-//! Patterns with look-around over long texts: the search is given up without opening a route, and refused for whole
-//! bodies.
+//! Patterns with look-around over long texts: the search is given up without opening a route, and refused for
+//! whole bodies.
 
 use serde_json::{Value, json};
 use testkit::{Client, Origin, Reply, Weir, wait_for};

@@ -1,5 +1,5 @@
-//! `weir plan`, `apply`, `history` and `rollback` as users run them: their output and exit codes, and that a set is in
-//! force whole or not at all, also after a kill in the middle.
+//! `weir plan`, `apply`, `history` and `rollback` as users run them: their output and exit codes, and that a
+//! set is in force whole or not at all, also after a kill in the middle.
 
 use std::fmt::Write;
 use std::net::{SocketAddr, TcpListener};
@@ -237,7 +237,8 @@ fn generation(number: u64) -> String {
     text
 }
 
-/// Applies one generation after the other until the instance is killed; returns the generation without a response.
+/// Applies one generation after the other until the instance is killed; returns the generation without a
+/// response.
 fn apply_until_broken(admin: SocketAddr, first: u64, applied: &AtomicU64) -> u64 {
     let mut client = Client::connect(admin);
     for number in first.. {
@@ -283,8 +284,8 @@ fn kill_during_apply_leaves_old_or_new_set() {
         let open = thread::scope(|scope| {
             let applying = scope.spawn(|| apply_until_broken(admin, next, &applied));
             wait_until("some sets are applied", || applied.load(Ordering::Acquire) >= next + 2 + round);
-            // A moment in the middle of an apply, a later one in each round: that many reads of the list after the last
-            // response.
+            // A moment in the middle of an apply, a later one in each round: that many reads of the list
+            // after the last response.
             for _ in 0..3 * round {
                 stored(&weir);
             }

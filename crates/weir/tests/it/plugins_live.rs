@@ -1,5 +1,6 @@
-//! The plugins together, through the real gateway: the plain case of each one, the precedence of places that configure
-//! one, and the effect of `_meta` and metadata. The rules of each plugin have their own tests beside its code.
+//! The plugins together, through the real gateway: the plain case of each one, the precedence of places that
+//! configure one, and the effect of `_meta` and metadata. The rules of each plugin have their own tests
+//! beside its code.
 
 use serde_json::{Value, json};
 use testkit::{Origin, Reply, Response, Weir, wait_until};
@@ -249,7 +250,8 @@ fn meta_filters_orders_and_words_refusals() {
     assert_eq!(stage.get("/filter?on=1", &[]).header("x-mark"), Some("on"));
     assert_eq!(stage.get("/filter?on=2", &[]).header("x-mark"), None);
 
-    // By their own priorities the address is checked before the limit; in the reverse order the limit counts first.
+    // By their own priorities the address is checked before the limit; in the reverse order the limit counts
+    // first.
     let refusing = |meta: Value| {
         json!({
             "ip-restriction": {"blacklist": ["127.0.0.1"]},

@@ -1,5 +1,5 @@
-//! Protection of a route that is removed while the route stays: requests are refused, never admitted with the remaining
-//! plugins.
+//! Protection of a route that is removed while the route stays: requests are refused, never admitted with the
+//! remaining plugins.
 
 use serde_json::json;
 use testkit::{Origin, Response, Weir};

@@ -1,4 +1,5 @@
-//! Connections that begin with a PROXY protocol header: the client that it names, and headers that are refused.
+//! Connections that begin with a PROXY protocol header: the client that it names, and headers that are
+//! refused.
 
 mod listeners;
 mod optional;

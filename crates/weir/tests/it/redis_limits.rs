@@ -1,5 +1,5 @@
-//! `limit-count`, `limit-req` and `limit-conn` with a real Redis: one limit for two gateways, a Redis that is secured, gone,
-//! frozen, a cluster, or behind sentinels.
+//! `limit-count`, `limit-req` and `limit-conn` with a real Redis: one limit for two gateways, a Redis that is
+//! secured, gone, frozen, a cluster, or behind sentinels.
 
 use std::time::{Duration, Instant};
 

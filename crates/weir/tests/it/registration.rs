@@ -1,5 +1,5 @@
-//! The instance in service registries, in the real binary: a stand-in for a Consul agent that keeps services and checks
-//! their address at each call.
+//! The instance in service registries, in the real binary: a stand-in for a Consul agent that keeps services
+//! and checks their address at each call.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -14,8 +14,8 @@ use crate::support::BINARY;
 #[derive(Default)]
 struct Known {
     services: BTreeSet<String>,
-    /// Each call by its kind, with the status of a request that the agent sent to the registered address at that moment;
-    /// none: the connection was refused.
+    /// Each call by its kind, with the status of a request that the agent sent to the registered address at
+    /// that moment; none: the connection was refused.
     calls: Vec<(&'static str, Option<u16>)>,
     address: Option<SocketAddr>,
 }

@@ -1,4 +1,5 @@
-//! Upstreams with nodes of registries that push, in the real binary: a real etcd, and a scripted API of Kubernetes.
+//! Upstreams with nodes of registries that push, in the real binary: a real etcd, and a scripted API of
+//! Kubernetes.
 
 use serde_json::{Value, json};
 use testkit::{Client, Etcd, Origin, Reply, Signal, Step, Weir, wait_until};

@@ -1,4 +1,5 @@
-//! Limits of requests in flight at upstreams, nodes, routes and consumers, and the queue of requests over a limit.
+//! Limits of requests in flight at upstreams, nodes, routes and consumers, and the queue of requests over a
+//! limit.
 
 use testkit::{Client, Origin, Reply, Signal, Weir, wait_until};
 

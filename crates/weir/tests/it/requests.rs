@@ -1,5 +1,5 @@
-//! Requests and responses through the proxy as client and origin see them: persistence, versions, fields, interim
-//! responses. Bodies, framing attacks and broken connections have modules of their own.
+//! Requests and responses through the proxy as client and origin see them: persistence, versions, fields,
+//! interim responses. Bodies, framing attacks and broken connections have modules of their own.
 
 mod fields;
 

@@ -6,7 +6,8 @@ use testkit::{Origin, Reply, Weir};
 
 use crate::support::builder;
 
-/// Routes to an origin that answers with the route's id. Each is given as its id, and its fields as YAML flow.
+/// Routes to an origin that answers with the route's id. Each is given as its id, and its fields as YAML
+/// flow.
 struct Routes {
     weir: Weir,
     _origin: Origin,

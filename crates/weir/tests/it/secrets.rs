@@ -1,5 +1,5 @@
-//! References to secrets, a vault that works, fails or is hostile, and the secrets on the disk: with the real binary
-//! and a stand-in for the vault's HTTP API.
+//! References to secrets, a vault that works, fails or is hostile, and the secrets on the disk: with the real
+//! binary and a stand-in for the vault's HTTP API.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -131,7 +131,8 @@ fn vault_key_rotation_applies_without_write() {
 #[test]
 fn vault_holds_passwords_and_token_secrets() {
     let (vault, origin) = (Vault::start(), Origin::answering("ok"));
-    // The secret of a token from https://www.rfc-editor.org/rfc/rfc7515#appendix-A.1 is binary, so it is base64.
+    // The secret of a token from https://www.rfc-editor.org/rfc/rfc7515#appendix-A.1 is binary, so it is
+    // base64.
     let secret = "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ+EstJQLr/T+1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow==";
     let token = "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6\
         Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
@@ -367,8 +368,8 @@ fn a_service_gets_a_new_value_and_its_routes_with_it() {
             });
         }
     }
-    // As with APISIX, an ordinary field keeps the text of a reference without a value. This plugin reads that text as a
-    // template.
+    // As with APISIX, an ordinary field keeps the text of a reference without a value. This plugin reads that
+    // text as a template.
     vault.answers(|_| Reply::status(404, ""));
     wait_until("the text is what is left", || {
         weir.get("/a").text().contains("X-Token: ://vault/1/jack/auth/key\r\n")

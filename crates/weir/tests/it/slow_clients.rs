@@ -1,6 +1,6 @@
-//! Clients that are slow on purpose, with shorter deadlines: heads, bodies and reads byte by byte, requests without end
-//! and without a pause, many connections of one address. Each is cut, logged with its cause and counted; the gateway
-//! serves others meanwhile.
+//! Clients that are slow on purpose, with shorter deadlines: heads, bodies and reads byte by byte, requests
+//! without end and without a pause, many connections of one address. Each is cut, logged with its cause and
+//! counted; the gateway serves others meanwhile.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -118,8 +118,8 @@ fn body_by_the_byte_is_refused() {
     assert_eq!(failures(&weir, "client_body_slow"), 1);
     assert!(origin.requests().iter().all(|request| request.path() == "/"), "the node saw nothing of it");
 
-    // Over many windows, and well above the rate. Repeated if this machine paused the test, because then the client was
-    // not steady.
+    // Over many windows, and well above the rate. Repeated if this machine paused the test, because then the
+    // client was not steady.
     wait_until("a client that was steady is served", || steady_body(&weir, &mut other));
 }
 
@@ -174,8 +174,8 @@ fn body_is_streamed_from_first_byte_without_prefix() {
     assert_eq!(client.read_response(false).unwrap().status, 204);
 }
 
-/// Sends a body over several windows without a pause as long as one, with other requests between its pieces; false if
-/// there was such a pause.
+/// Sends a body over several windows without a pause as long as one, with other requests between its pieces;
+/// false if there was such a pause.
 fn steady_body(weir: &Weir, other: &mut Client) -> bool {
     let mut steady = weir.client();
     steady.send(b"POST /steady HTTP/1.1\r\nHost: h\r\nContent-Length: 2000000\r\n\r\n");

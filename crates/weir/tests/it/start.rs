@@ -1,5 +1,5 @@
-//! The start of an instance: announced listeners, the Admin key, settings from files and variables, and refusals with
-//! their reason; then the commands that read an instance or its files.
+//! The start of an instance: announced listeners, the Admin key, settings from files and variables, and
+//! refusals with their reason; then the commands that read an instance or its files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
-//! The embedded store through the real binary: acknowledged writes survive a kill at any moment, and an unusable store
-//! is refused with the reason and left unchanged.
+//! The embedded store through the real binary: acknowledged writes survive a kill at any moment, and an
+//! unusable store is refused with the reason and left unchanged.
 
 use std::collections::HashMap;
 use std::fs;
@@ -57,7 +57,8 @@ fn kill_during_writes_loses_no_acknowledged_one() {
     }
 }
 
-/// Waits for so many acknowledged writes, in steps with a timeout each, because the time per write depends on the disk.
+/// Waits for so many acknowledged writes, in steps with a timeout each, because the time per write depends on
+/// the disk.
 fn wait_for_writes(acknowledged: &AtomicUsize, enough: usize) {
     for some in (0..enough).step_by(50).chain([enough]) {
         testkit::wait_until("more writes are acknowledged", || acknowledged.load(Ordering::Relaxed) >= some);

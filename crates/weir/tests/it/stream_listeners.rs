@@ -1,5 +1,5 @@
-//! Listeners of layer 4 with the real program: added and removed by HUP, ranges of ports, headers to nodes, and an upgrade under
-//! open sessions.
+//! Listeners of layer 4 with the real program: added and removed by HUP, ranges of ports, headers to nodes,
+//! and an upgrade under open sessions.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -151,7 +151,8 @@ fn range_of_ports_is_served_and_explained() {
     let record: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(record["matched"]["id"], "all", "{record}");
     assert_eq!(record["considered"][0]["verdict"], "server_port", "{record}");
-    // A changed header comes into force with HUP, and sessions that are open keep theirs; another listener comes beside.
+    // A changed header comes into force with HUP, and sessions that are open keep theirs; another listener
+    // comes beside.
     let mut kept = connect(at(19_101));
     let own = format!("PROXY TCP4 127.0.0.1 127.77.3.1 {} 19101\r\n", kept.local_addr().unwrap().port());
     let mut header = vec![0; own.len()];
@@ -187,7 +188,8 @@ fn changes_and_upgrades_keep_sessions_of_layer_4() {
     };
     let before = listed();
     assert_eq!(before.len(), 2);
-    // Any node will do for a route that gets no session, and the changed route of the sessions has another one each time.
+    // Any node will do for a route that gets no session, and the changed route of the sessions has another
+    // one each time.
     let others = [echo_server(), echo_server()];
     let node_of = |number: usize| others[number % 2];
     let mut sessions: Vec<TcpStream> = (0..SESSIONS).map(|_| connect(tcp)).collect();
@@ -293,7 +295,8 @@ fn plain_port_waits_for_no_first_bytes() {
     client.send_to(b"datagram", at(19_200)).unwrap();
     let mut room = [0; 100];
     assert_eq!(client.recv(&mut room).map(|length| room[..length].to_vec()).unwrap(), b"datagram");
-    // At a port without a plain route bytes that are no TLS end the wait; no route needs none, so that it is closed.
+    // At a port without a plain route bytes that are no TLS end the wait; no route needs none, so that it is
+    // closed.
     let mut other = connect(at(19_201));
     other.write_all(b"stats").unwrap();
     assert!(other.read(&mut room).is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset));

@@ -1,4 +1,5 @@
-//! Plugins on stream routes through the real gateway: limits, divided sessions, metrics and logs, with real peers.
+//! Plugins on stream routes through the real gateway: limits, divided sessions, metrics and logs, with real
+//! peers.
 
 mod mqtt;
 mod redis;
@@ -36,7 +37,8 @@ impl Stage {
         self.weir.put("stream_routes/1", json!({"upstream": {"nodes": weights(nodes)}, "plugins": plugins}));
     }
 
-    /// A connection that has got the greeting of its node, and the greeting; none if it was closed without one.
+    /// A connection that has got the greeting of its node, and the greeting; none if it was closed without
+    /// one.
     fn greeted(&self) -> Option<(TcpStream, String)> {
         let mut stream = TcpStream::connect(self.address()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -1,5 +1,5 @@
-//! The log plugins over TCP, UDP, TLS and syslog and into files, and the report of the error log, through the real gateway with
-//! real peers.
+//! The log plugins over TCP, UDP, TLS and syslog and into files, and the report of the error log, through the
+//! real gateway with real peers.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -23,7 +23,8 @@ impl Stage {
         Stage { weir: Weir::builder(BINARY).settings(settings).start(), origin: Origin::answering("hello") }
     }
 
-    /// Puts the route `id` at `/id` with the logger `plugin`, which sends single entries with the fields `path` and `n`.
+    /// Puts the route `id` at `/id` with the logger `plugin`, which sends single entries with the fields
+    /// `path` and `n`.
     fn log(&self, id: &str, plugin: &str, server: SocketAddr, more: Value) {
         let mut logger = json!({
             "host": server.ip().to_string(), "port": server.port(), "batch_max_size": 1,
@@ -312,7 +313,8 @@ fn error_log_is_reported_and_not_its_report() {
     assert!(text.contains("tcp-logger") || text.contains("tcp logger"), "{text}");
     assert!(text.ends_with('\n') && !text.contains(" INFO "), "{text}");
 
-    // The destination is gone: that is in the error log, and the lines about it are not reported when it is back.
+    // The destination is gone: that is in the error log, and the lines about it are not reported when it is
+    // back.
     report(closed);
     stage.log("other", "tcp-logger", closed, json!({"name": "second"}));
     stage.ask("other", 0..1);

@@ -1,5 +1,5 @@
-//! TLS that ends at a listener of layer 4: nodes get the bytes inside, by the server name, and HTTP inside goes to the routes of
-//! HTTP without losing the bytes that were looked at.
+//! TLS that ends at a listener of layer 4: nodes get the bytes inside, by the server name, and HTTP inside
+//! goes to the routes of HTTP without losing the bytes that were looked at.
 
 use serde_json::json;
 use testkit::{Authority, Origin, Reply, TlsClient, Weir};

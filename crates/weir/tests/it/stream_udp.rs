@@ -1,5 +1,5 @@
-//! Stream routes over UDP through the real gateway: a real name server and a real syslog server behind it, the log of sessions,
-//! listeners that close, and a binary upgrade.
+//! Stream routes over UDP through the real gateway: a real name server and a real syslog server behind it,
+//! the log of sessions, listeners that close, and a binary upgrade.
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};

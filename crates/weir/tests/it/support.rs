@@ -1,4 +1,5 @@
-//! Shared parts of the tests of the engine: a gateway in front of origins, described as resources. Holds no test.
+//! Shared parts of the tests of the engine: a gateway in front of origins, described as resources. Holds no
+//! test.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -54,8 +55,8 @@ pub(crate) fn follow_service(weir: &Weir, registry: &str, service: &str) {
     weir.put("routes/1", json!({"uri": "/*", "upstream": upstream}));
 }
 
-/// An origin with long requests: it accepts an upgrade and echoes, and at `/slow` it sets `asked` and answers `done`
-/// after `go`. Elsewhere it answers `served`.
+/// An origin with long requests: it accepts an upgrade and echoes, and at `/slow` it sets `asked` and answers
+/// `done` after `go`. Elsewhere it answers `served`.
 pub(crate) fn lasting_origin(asked: &Signal, go: &Signal) -> Origin {
     let (asked, go) = (asked.clone(), go.clone());
     Origin::start(move |request| {
@@ -76,9 +77,9 @@ pub(crate) fn lasting_origin(asked: &Signal, go: &Signal) -> Origin {
 pub(crate) const TUNNEL: [(&str, &str); 3] =
     [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Version", "13")];
 
-/// The memory that a process keeps data in, in bytes, resident or swapped out: heap, stacks and shared memory. Without
-/// the pages of its program, 4 MB in a debug build: the kernel maps them when code runs for the first time and drops
-/// them at any time, so that they would distort the measurement.
+/// The memory that a process keeps data in, in bytes, resident or swapped out: heap, stacks and shared
+/// memory. Without the pages of its program, 4 MB in a debug build: the kernel maps them when code runs for
+/// the first time and drops them at any time, so that they would distort the measurement.
 pub(crate) fn memory_of(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let kilobytes = |name: &str| {

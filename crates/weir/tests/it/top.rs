@@ -1,5 +1,5 @@
-//! The figures of the traffic: `weir/overview`, `weir/top` and `weir/events` of the Admin API, and `weir top` and `weir status`
-//! as users run them.
+//! The figures of the traffic: `weir/overview`, `weir/top` and `weir/events` of the Admin API, and `weir top`
+//! and `weir status` as users run them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -1,5 +1,5 @@
-//! The plugins of tracing through the real gateway, with the collector of OpenTelemetry, Zipkin, and a stand-in for the OAP
-//! server of SkyWalking.
+//! The plugins of tracing through the real gateway, with the collector of OpenTelemetry, Zipkin, and a
+//! stand-in for the OAP server of SkyWalking.
 
 use serde_json::{Value, json};
 use testkit::{Client, Origin, Otelcol, Prometheus, Weir, Zipkin, wait_for, wait_until};
@@ -206,7 +206,8 @@ fn skywalking_gets_segments_of_proxied_requests() {
     assert_eq!(segments[0]["service"], "APISIX");
 }
 
-/// Slow requests are found by the ids that a bucket of the latencies has. Prometheus itself says that the format is right.
+/// Slow requests are found by the ids that a bucket of the latencies has. Prometheus itself says that the
+/// format is right.
 #[test]
 fn prometheus_finds_traces_in_latencies() {
     let origin = Origin::answering("hello");

@@ -1,5 +1,5 @@
-//! Plugins that divide, copy, break and limit traffic, through the real gateway and with several origins. The rules of each
-//! plugin have their own tests beside its code.
+//! Plugins that divide, copy, break and limit traffic, through the real gateway and with several origins. The
+//! rules of each plugin have their own tests beside its code.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};

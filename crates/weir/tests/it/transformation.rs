@@ -1,5 +1,5 @@
-//! Bodies and local replies that plugins transform, through the real gateway: `body-transformer`, `exit-transformer` and
-//! `error-page`.
+//! Bodies and local replies that plugins transform, through the real gateway: `body-transformer`,
+//! `exit-transformer` and `error-page`.
 
 use serde_json::{Value, json};
 use testkit::{Origin, Reply, Weir};

@@ -1,5 +1,6 @@
-//! Connections to other destinations, which rules of the kernel bring to the gateway: REDIRECT and TPROXY with the real program,
-//! in network namespaces. Each test starts itself again in one, with rules, gateway, clients and servers.
+//! Connections to other destinations, which rules of the kernel bring to the gateway: REDIRECT and TPROXY
+//! with the real program, in network namespaces. Each test starts itself again in one, with rules, gateway,
+//! clients and servers.
 
 mod namespace;
 

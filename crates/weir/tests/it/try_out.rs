@@ -1,4 +1,5 @@
-//! `examples/try.sh`, which `make run` starts: its addresses, and its variables for the commands of the README.
+//! `examples/try.sh`, which `make run` starts: its addresses, and its variables for the commands of the
+//! README.
 
 use std::fs;
 use std::net::SocketAddr;

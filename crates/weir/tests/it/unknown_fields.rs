@@ -1,5 +1,5 @@
-//! Unknown fields of plugins, metadata, consumers and secrets: typing errors are refused; others are accepted with a
-//! warning that every reader of the object can see, and do not change the object's effect.
+//! Unknown fields of plugins, metadata, consumers and secrets: typing errors are refused; others are accepted
+//! with a warning that every reader of the object can see, and do not change the object's effect.
 
 use serde_json::{Value, json};
 use testkit::{ADMIN_KEY, Client, Weir};

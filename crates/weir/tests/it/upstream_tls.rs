@@ -12,7 +12,8 @@ use testkit::{Authority, Origin, Pair, Response, TlsFront, Weir};
 
 use crate::support::BINARY;
 
-/// A gateway that trusts `authority` and nothing else, with one worker, so that connections are counted exactly.
+/// A gateway that trusts `authority` and nothing else, with one worker, so that connections are counted
+/// exactly.
 fn gateway(authority: &Authority, arguments: &[&str]) -> Weir {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("authority.pem");

@@ -1,4 +1,5 @@
-//! The choice of the node for a request, the Host that it gets, and the connections that stay when nodes change.
+//! The choice of the node for a request, the Host that it gets, and the connections that stay when nodes
+//! change.
 
 use std::collections::BTreeMap;
 
@@ -127,7 +128,8 @@ fn least_connections_goes_where_least_is_under_way() {
     let quick = Origin::answering("b");
     let weir = gateway(&route("uri: /*", &weighted(&[(&slow, 1), (&quick, 1)], "type: least_conn")));
     let mut busy = Vec::new();
-    // Once the slow node holds a request, the quick one gets all others; the requests until then may go to either.
+    // Once the slow node holds a request, the quick one gets all others; the requests until then may go to
+    // either.
     while slow.requests().is_empty() {
         let mut client = weir.client();
         client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");

@@ -1,4 +1,5 @@
-//! The same filter in Envoy and in Weir: the origin and the client must see the same. `lab/install.sh test` installs Envoy.
+//! The same filter in Envoy and in Weir: the origin and the client must see the same. `lab/install.sh test`
+//! installs Envoy.
 
 use std::fs::File;
 use std::net::SocketAddr;

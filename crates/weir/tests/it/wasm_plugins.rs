@@ -1,5 +1,5 @@
-//! Plugins in WebAssembly through the real gateway: a filter made with the library for Rust, one made with that for
-//! AssemblyScript, and ones that do harm.
+//! Plugins in WebAssembly through the real gateway: a filter made with the library for Rust, one made with
+//! that for AssemblyScript, and ones that do harm.
 
 use std::path::PathBuf;
 
@@ -222,7 +222,8 @@ fn memory_of_a_module_returns_when_nothing_uses_it() {
 #[test]
 #[allow(clippy::print_stdout, reason = "a skipped test says so")]
 fn refused_executable_memory_is_told_with_the_remedy() {
-    // As `MemoryDenyWriteExecute` of a unit does it (prctl(2), PR_SET_MDWE); status 75 where the kernel has no such call.
+    // As `MemoryDenyWriteExecute` of a unit does it (prctl(2), PR_SET_MDWE); status 75 where the kernel has
+    // no such call.
     let script = "import ctypes, os, sys\n\
          if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0): sys.exit(75)\n\
          os.execv(sys.argv[1], sys.argv[1:])";

@@ -1,5 +1,5 @@
-//! Guests in WebAssembly on stream routes through the real gateway: decisions by the first bytes, calls to other servers, and
-//! guests that do harm.
+//! Guests in WebAssembly on stream routes through the real gateway: decisions by the first bytes, calls to
+//! other servers, and guests that do harm.
 
 use std::io::Write;
 

@@ -1,5 +1,5 @@
-//! The rules of Prometheus: `promtool` accepts them, each alert fires for faulty series and only for those, uses metrics
-//! that exist and has a section in the guide.
+//! The rules of Prometheus: `promtool` accepts them, each alert fires for faulty series and only for those,
+//! uses metrics that exist and has a section in the guide.
 
 use std::collections::BTreeSet;
 

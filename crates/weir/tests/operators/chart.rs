@@ -1,5 +1,5 @@
-//! The Helm chart: Helm's own library lints and renders it, and each object has only fields of Kubernetes' own types and
-//! refers only to objects that exist. Wrong values are refused with the reason.
+//! The Helm chart: Helm's own library lints and renders it, and each object has only fields of Kubernetes'
+//! own types and refers only to objects that exist. Wrong values are refused with the reason.
 
 use std::collections::BTreeSet;
 use std::fs;

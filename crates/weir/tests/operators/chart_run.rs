@@ -1,5 +1,5 @@
-//! The configuration and the arguments of the chart's pods, with the real program: it accepts the files, answers the probes,
-//! reads a changed ConfigMap, and drains within the time that the pod has.
+//! The configuration and the arguments of the chart's pods, with the real program: it accepts the files,
+//! answers the probes, reads a changed ConfigMap, and drains within the time that the pod has.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -26,7 +26,8 @@ fn resources(objects: &[Value]) -> String {
     object(objects, "ConfigMap", "objects")["data"]["resources.yaml"].as_str().unwrap().to_owned()
 }
 
-/// Places the text as the kubelet does: in a folder with a time in its name, to which a link points that is replaced.
+/// Places the text as the kubelet does: in a folder with a time in its name, to which a link points that is
+/// replaced.
 fn mount(folder: &Path, version: u32, text: &str) {
     let made = folder.join(format!("..2026_{version}"));
     fs::create_dir_all(&made).unwrap();

@@ -1,5 +1,5 @@
-//! The form of Grafana's dashboards: fields that an import needs, panels that do not overlap, queries with a data source,
-//! texts, units, and a page that lists them.
+//! The form of Grafana's dashboards: fields that an import needs, panels that do not overlap, queries with a
+//! data source, texts, units, and a page that lists them.
 
 use std::collections::BTreeSet;
 

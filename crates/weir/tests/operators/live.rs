@@ -1,5 +1,5 @@
-//! Dashboards and rules in a real Prometheus that reads a gateway under traffic: each expression has data, or is listed
-//! with the reason why it has none there.
+//! Dashboards and rules in a real Prometheus that reads a gateway under traffic: each expression has data, or
+//! is listed with the reason why it has none there.
 
 use serde_json::{Value, json};
 use testkit::{wait_for, wait_until};
@@ -42,7 +42,8 @@ fn expressions(dashboard: &Value) -> Vec<(String, String)> {
     found
 }
 
-/// An expression as Grafana would send it, with all values chosen and a window that fits the scrapes of a test.
+/// An expression as Grafana would send it, with all values chosen and a window that fits the scrapes of a
+/// test.
 fn filled(expression: &str) -> String {
     let mut text = expression.to_owned();
     for name in ["job", "instance", "route", "service", "consumer", "upstream"] {

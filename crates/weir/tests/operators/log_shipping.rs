@@ -1,4 +1,5 @@
-//! The page on log collectors: a gateway with its settings writes lines with the fields that the collectors name.
+//! The page on log collectors: a gateway with its settings writes lines with the fields that the collectors
+//! name.
 
 use std::collections::BTreeSet;
 

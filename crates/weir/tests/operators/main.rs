@@ -1,5 +1,5 @@
-//! Files for operators against the real programs: the Helm chart and the manifests of Kubernetes, Grafana's dashboards,
-//! the rules of Prometheus, and the examples of log collectors.
+//! Files for operators against the real programs: the Helm chart and the manifests of Kubernetes, Grafana's
+//! dashboards, the rules of Prometheus, and the examples of log collectors.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod alerts;

@@ -1,4 +1,5 @@
-//! The plain manifests of Kubernetes: they are the chart's output with their values, and pass the same checks.
+//! The plain manifests of Kubernetes: they are the chart's output with their values, and pass the same
+//! checks.
 //!
 //! `UPDATE=1 cargo test -p weir --test operators manifests` writes them.
 

@@ -1,5 +1,5 @@
-//! A gateway under traffic with successes, failures, retries, TLS, health checks, limits and plugins, and a Prometheus that
-//! reads it. Holds no test.
+//! A gateway under traffic with successes, failures, retries, TLS, health checks, limits and plugins, and a
+//! Prometheus that reads it. Holds no test.
 
 use std::fs;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Shared parts of these tests: files of the repository, programs with their output, and the program that renders the
-//! chart. Holds no test.
+//! Shared parts of these tests: files of the repository, programs with their output, and the program that
+//! renders the chart. Holds no test.
 
 use std::fs;
 use std::path::PathBuf;

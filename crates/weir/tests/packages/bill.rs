@@ -1,4 +1,5 @@
-//! The software bill of materials: the fields that SPDX 2.3 requires, and every library that the program holds.
+//! The software bill of materials: the fields that SPDX 2.3 requires, and every library that the program
+//! holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

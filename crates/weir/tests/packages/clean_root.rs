@@ -1,7 +1,9 @@
-//! A small Debian with systemd, booted for one test: `lab/install.sh test` makes it, systemd-nspawn boots it with an
-//! overlay in memory on top, and nothing of it is left when its value is dropped or the test process ends.
+//! A small Debian with systemd, booted for one test: `lab/install.sh test` makes it, systemd-nspawn boots it
+//! with an overlay in memory on top, and nothing of it is left when its value is dropped or the test process
+//! ends.
 //!
-//! It has a network of its own with a loopback only, so that tests use the default ports of the package side by side.
+//! It has a network of its own with a loopback only, so that tests use the default ports of the package side
+//! by side.
 
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -33,8 +35,9 @@ pub(crate) struct Ran {
     pub(crate) text: String,
 }
 
-/// Boots a root from a copy-on-write layer; the shell moves itself into a cgroup of its own first, because the systemd of
-/// the root takes over the cgroup that it finds itself in. `$1` is the Debian, `$2` a folder for mounts, `$3` the cgroup.
+/// Boots a root from a copy-on-write layer; the shell moves itself into a cgroup of its own first, because
+/// the systemd of the root takes over the cgroup that it finds itself in. `$1` is the Debian, `$2` a folder
+/// for mounts, `$3` the cgroup.
 const BOOT: &str = r#"
 for hierarchy in /sys/fs/cgroup/systemd /sys/fs/cgroup/unified /sys/fs/cgroup; do
     [ -w "$hierarchy/cgroup.procs" ] || continue
@@ -46,7 +49,8 @@ systemd-nspawn --quiet --directory="$2/root" --register=no --keep-unit --private
     --resolv-conf=off --timezone=off --link-journal=no --console=pipe --boot
 "#;
 
-/// Seconds that a command may take in the root; an installation takes about three, and twenty on a busy machine.
+/// Seconds that a command may take in the root; an installation takes about three, and twenty on a busy
+/// machine.
 const COMMAND_LIMIT_S: &str = "120";
 
 /// How long the kernel may take to end all processes of a root, and how often that is looked at.
@@ -70,8 +74,8 @@ impl CleanRoot {
         let cgroup = format!("weir-test-{}-{number}", std::process::id());
         let log = host::target().join(format!("test-root/boot-{number}.log"));
         let output = File::create(&log).unwrap();
-        // The kernel kills `unshare` with the thread that started it, `unshare` its child, and that child, as the first
-        // process of a namespace of processes, everything inside.
+        // The kernel kills `unshare` with the thread that started it, `unshare` its child, and that child, as
+        // the first process of a namespace of processes, everything inside.
         let supervisor = Command::new("setpriv")
             .args([
                 "--pdeathsig",
@@ -142,7 +146,8 @@ impl CleanRoot {
         inside
     }
 
-    /// Does `work` in the network of the root, on a thread of its own; threads that it starts are in that network too.
+    /// Does `work` in the network of the root, on a thread of its own; threads that it starts are in that
+    /// network too.
     pub(crate) fn in_network<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let network = File::open(self.network()).unwrap();
         let entered = || {

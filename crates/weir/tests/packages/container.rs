@@ -1,5 +1,6 @@
-//! The image in a container of crun, without a container engine: its own user, no capability, a read-only root file system, and
-//! a network of its own, so that the ports are those of the image. Clients and peers enter that network by nsenter.
+//! The image in a container of crun, without a container engine: its own user, no capability, a read-only
+//! root file system, and a network of its own, so that the ports are those of the image. Clients and peers
+//! enter that network by nsenter.
 
 mod runtime;
 

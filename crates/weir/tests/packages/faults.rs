@@ -1,12 +1,13 @@
-//! Starts of the service that fail: each says in the journal what is wrong, where, and what to write, and systemd does not
-//! try again without end.
+//! Starts of the service that fail: each says in the journal what is wrong, where, and what to write, and
+//! systemd does not try again without end.
 
 use testkit::wait_until;
 
 use crate::clean_root::CleanRoot;
 use crate::installed;
 
-/// Restarts the service, which fails, and waits until systemd has given up; returns the journal of these starts.
+/// Restarts the service, which fails, and waits until systemd has given up; returns the journal of these
+/// starts.
 fn fails_for_good(root: &CleanRoot) -> String {
     root.must("systemctl stop weir; systemctl reset-failed weir 2>/dev/null || true");
     let before = root.must("journalctl --sync; journalctl --quiet --lines=1 --output=cat --show-cursor | sed -n 's/^-- cursor: //p'");

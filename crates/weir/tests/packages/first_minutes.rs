@@ -1,5 +1,5 @@
-//! The first minutes of a user with the package: from its file to an answered request, and to a route that was made in the
-//! dashboard. The steps are those of `docs/guide/install.md`.
+//! The first minutes of a user with the package: from its file to an answered request, and to a route that
+//! was made in the dashboard. The steps are those of `docs/guide/install.md`.
 
 use std::process::Command;
 use std::time::{Duration, Instant};

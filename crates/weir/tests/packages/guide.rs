@@ -1,5 +1,6 @@
-//! Runs the commands of `docs/guide/install.md`, in the order of the page and in one shell for each root: on a small Debian with
-//! the package, and on another one for the tar ball. Blocks with `not-run` need programs that Debian's root lacks.
+//! Runs the commands of `docs/guide/install.md`, in the order of the page and in one shell for each root: on
+//! a small Debian with the package, and on another one for the tar ball. Blocks with `not-run` need programs
+//! that Debian's root lacks.
 
 use std::fs;
 use std::process::Command;
@@ -62,7 +63,8 @@ fn continued(step: &mut Step, line: &str) {
     part.push_str(line);
 }
 
-/// Runs commands in one shell of a root, and compares what they print with the page where the page shows something.
+/// Runs commands in one shell of a root, and compares what they print with the page where the page shows
+/// something.
 fn run_all(root: &CleanRoot, steps: &[Step]) {
     // Output goes to files, because a program in the background would keep a pipe open.
     let mut script = "cd /root\n".to_owned();

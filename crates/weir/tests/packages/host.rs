@@ -1,4 +1,5 @@
-//! The machine that runs the tests: places of the repository, and the packages that are made of the binary under test.
+//! The machine that runs the tests: places of the repository, and the packages that are made of the binary
+//! under test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,8 @@ use std::sync::LazyLock;
 /// The binary under test.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 
-/// The program in the packages: the binary under test, or that of `WEIR_TEST_PROGRAM`, such as the static one.
+/// The program in the packages: the binary under test, or that of `WEIR_TEST_PROGRAM`, such as the static
+/// one.
 fn program() -> PathBuf {
     std::env::var_os("WEIR_TEST_PROGRAM").map_or_else(|| BINARY.into(), PathBuf::from)
 }

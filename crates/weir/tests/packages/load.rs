@@ -1,5 +1,5 @@
-//! Clients that send requests through the proxy of a root all the time, on kept and on new connections, and note every
-//! request without a whole response of status 200.
+//! Clients that send requests through the proxy of a root all the time, on kept and on new connections, and
+//! note every request without a whole response of status 200.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +13,8 @@ use crate::installed::PROXY;
 
 /// Half of them keep their connections.
 const CLIENTS: u64 = 12;
-/// Between two requests of a client: some hundred requests a second in all, which leaves the processor to the upgrade.
+/// Between two requests of a client: some hundred requests a second in all, which leaves the processor to the
+/// upgrade.
 const PAUSE: Duration = Duration::from_millis(15);
 
 /// The running clients.

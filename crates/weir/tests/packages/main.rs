@@ -1,6 +1,6 @@
-//! Tests of the packages: their content, that two builds are equal, that the image runs without rights, and their life on a small
-//! Debian with a real systemd. The program in them is the debug build; `WEIR_TEST_PROGRAM=PATH` packs and runs another one, such as
-//! the static one of `make package`.
+//! Tests of the packages: their content, that two builds are equal, that the image runs without rights, and
+//! their life on a small Debian with a real systemd. The program in them is the debug build;
+//! `WEIR_TEST_PROGRAM=PATH` packs and runs another one, such as the static one of `make package`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 #![allow(
     clippy::print_stdout,

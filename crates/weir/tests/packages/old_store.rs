@@ -1,5 +1,5 @@
-//! Stores of other versions: one that the code of 0.1.0 has written is served, with a copy of it kept, and one of a newer
-//! format is refused with the reason.
+//! Stores of other versions: one that the code of 0.1.0 has written is served, with a copy of it kept, and
+//! one of a newer format is refused with the reason.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -10,7 +10,8 @@ use testkit::{Client, Weir, wait_until};
 
 use crate::host::{self, BINARY};
 
-/// Two routes, a consumer and an upstream, written by the store of 0.1.0 (its own code and the same library) in format 1.
+/// Two routes, a consumer and an upstream, written by the store of 0.1.0 (its own code and the same library)
+/// in format 1.
 const OLD_STORE: &str = "store-0.1.0.redb.gz";
 /// The same store under the number of a format that does not exist yet.
 const NEWER_STORE: &str = "store-of-format-3.redb.gz";

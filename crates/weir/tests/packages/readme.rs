@@ -1,5 +1,5 @@
-//! The README alone leads from the package to an answered request within a minute, on a small Debian with systemd. The rest of
-//! its tour is run by the test `guides`.
+//! The README alone leads from the package to an answered request within a minute, on a small Debian with
+//! systemd. The rest of its tour is run by the test `guides`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,8 @@ use crate::page::{Block, Step, blocks};
 /// From the package to an answered request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(60);
 
-/// The commands from the installation to the first request through the gateway, without those that build from source.
+/// The commands from the installation to the first request through the gateway, without those that build from
+/// source.
 fn steps() -> Vec<Step> {
     let text = fs::read_to_string(repository().join("README.md")).unwrap();
     let blocks = blocks("README.md", &text);

@@ -1,5 +1,5 @@
-//! Removal of the package: `remove` keeps settings and state, so that a later installation goes on with them, and `purge`
-//! leaves only the user.
+//! Removal of the package: `remove` keeps settings and state, so that a later installation goes on with them,
+//! and `purge` leaves only the user.
 
 use serde_json::Value;
 use testkit::Client;

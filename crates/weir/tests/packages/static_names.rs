@@ -1,5 +1,5 @@
-//! Name lookups of a static program: the source file of Weir in a program of a few lines, because the program under test is
-//! usually not static.
+//! Name lookups of a static program: the source file of Weir in a program of a few lines, because the program
+//! under test is usually not static.
 
 use std::fs;
 use std::process::Command;

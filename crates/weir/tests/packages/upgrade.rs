@@ -1,5 +1,5 @@
-//! Upgrades of the package on a running system: a newer package takes over without a lost request, and what cannot take
-//! over leaves the running instance alone.
+//! Upgrades of the package on a running system: a newer package takes over without a lost request, and what
+//! cannot take over leaves the running instance alone.
 
 use std::fs;
 use std::process::Command;

@@ -1,8 +1,8 @@
-//! The schemas that operations refer to and that check what is written: those of objects and plugins. It knows no
-//! operation.
+//! The schemas that operations refer to and that check what is written: those of objects and plugins. It
+//! knows no operation.
 
 use model::catalog::{CatalogPlugin, SchemaType, Subsystem};
-use model::{PluginCatalog, ObjectKind, schema as schemas};
+use model::{ObjectKind, PluginCatalog, schema as schemas};
 use serde_json::{Map, Value, json};
 
 use super::convert::to_2020_12;
@@ -65,8 +65,8 @@ fn add_kind(kind: ObjectKind, written: Value, all: &mut Map<String, Value>) {
     );
 }
 
-/// The schema of a body: without the times, which the gateway sets; with an optional id, which the path may have
-/// instead; with the schemas of the gateway's plugins.
+/// The schema of a body: without the times, which the gateway sets; with an optional id, which the path may
+/// have instead; with the schemas of the gateway's plugins.
 fn as_body(kind: ObjectKind, mut schema_of_kind: Value) -> Value {
     if let Some(properties) = schema_of_kind.get_mut("properties").and_then(Value::as_object_mut) {
         properties.shift_remove("create_time");

@@ -28,7 +28,8 @@ fn object(fields: &Map<String, Value>) -> Map<String, Value> {
             }
             // It has no effect without a tuple.
             "additionalItems" => {}
-            // Readers without Unicode properties in their patterns, such as those in Python, would refuse the whole document.
+            // Readers without Unicode properties in their patterns, such as those in Python, would refuse the
+            // whole document.
             "pattern" if value.as_str().is_some_and(|pattern| pattern.contains(r"\p{")) => {}
             "dependencies" => dependencies(value, &mut made),
             "properties" | "patternProperties" => {

@@ -1,5 +1,5 @@
-//! The operations on objects: the template `objects.json`, filled in for each collection. `kinds` knows the verbs that
-//! a kind lacks.
+//! The operations on objects: the template `objects.json`, filled in for each collection. `kinds` knows the
+//! verbs that a kind lacks.
 
 use http::Method;
 use model::{ObjectKind, schema as schemas};
@@ -127,7 +127,8 @@ impl ObjectCollection {
         }
     }
 
-    /// An operation of the template, with its example and the parameters and responses that only this kind has.
+    /// An operation of the template, with its example and the parameters and responses that only this kind
+    /// has.
     fn operation(&self, name: &str, template: &mut Value, examples: &Value) -> Value {
         let mut operation = template[name].take();
         let example = &examples[format!("{}{}", title(self.kind), self.suffix)];

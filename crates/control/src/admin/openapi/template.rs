@@ -1,8 +1,9 @@
 //! The short forms of the templates, written out to OpenAPI. It knows no operation.
 //!
-//! In a template, a text in the place of a schema, parameter, response or header names a component, and a text in the
-//! place of an enumeration names a list. An operation has `body` or `body_or_yaml` (a schema), `example` (of the body)
-//! and `refusals`; a response has `json` (a schema) and `tag` (whether it has an entity tag).
+//! In a template, a text in the place of a schema, parameter, response or header names a component, and a
+//! text in the place of an enumeration names a list. An operation has `body` or `body_or_yaml` (a schema),
+//! `example` (of the body) and `refusals`; a response has `json` (a schema) and `tag` (whether it has an
+//! entity tag).
 
 use serde_json::{Map, Value, json};
 
@@ -94,7 +95,8 @@ fn response(value: &mut Value, lists: &Value) {
     }
 }
 
-/// Every operation that needs a key can be refused for its key, its origin and its arguments; one with a body also for a slow body.
+/// Every operation that needs a key can be refused for its key, its origin and its arguments; one with a body
+/// also for a slow body.
 fn operation(value: &mut Value, lists: &Value) {
     let Some(fields) = value.as_object_mut() else { return };
     let mut refusals = Map::new();
@@ -143,5 +145,6 @@ fn named(refusals: &[(&str, &str)]) -> impl Iterator<Item = (String, Value)> {
 /// Operations that need a key.
 const KEY_REFUSALS: [(&str, &str); 4] =
     [("400", "Refused"), ("401", "Unauthorized"), ("403", "CrossSite"), ("429", "Paused")];
-/// Operations that need a store: 405 where the configuration comes from a file, 503 while the store cannot be used.
+/// Operations that need a store: 405 where the configuration comes from a file, 503 while the store cannot be
+/// used.
 const STORE_REFUSALS: [(&str, &str); 2] = [("405", "ReadOnly"), ("503", "Unavailable")];

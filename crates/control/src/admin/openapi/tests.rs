@@ -98,7 +98,9 @@ fn document_has_the_verbs_of_the_api() {
     let rig = Rig::store(directory.path());
     let document = document(&catalog());
     for (path, item) in document["paths"].as_object().unwrap() {
-        let Some(tag) = item["get"]["tags"][0].as_str().and_then(ObjectKind::from_collection) else { continue };
+        let Some(tag) = item["get"]["tags"][0].as_str().and_then(ObjectKind::from_collection) else {
+            continue;
+        };
         let target = path.replace("{id}", "none").replace("{username}", "none").replace("{name}", "count");
         for verb in ["GET", "PUT", "POST", "PATCH", "DELETE"] {
             let (status, answer) = rig.json(verb, &format!("/apisix/admin{target}"), &json!({}));

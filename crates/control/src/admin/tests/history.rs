@@ -1,5 +1,5 @@
-//! Revisions: those of one object, pages of one revision, objects as they were, the difference of two, and deletions in
-//! sets.
+//! Revisions: those of one object, pages of one revision, objects as they were, the difference of two, and
+//! deletions in sets.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,8 @@ fn get(talk: &Talk, target: &str) -> Value {
     answer
 }
 
-/// Four revisions: `routes/a` by ana, `routes/b` by ben, `routes/a` by ben, and a consumer with a secret by ana.
+/// Four revisions: `routes/a` by ana, `routes/b` by ben, `routes/a` by ben, and a consumer with a secret by
+/// ana.
 fn filled() -> Talk {
     let talk = Talk::new();
     put(&talk, "ana", "routes/a", &route("/a"));

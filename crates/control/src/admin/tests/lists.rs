@@ -1,4 +1,5 @@
-//! Lists of objects in short form: filters, orders, facets, windows, traffic, states, and the search over all kinds.
+//! Lists of objects in short form: filters, orders, facets, windows, traffic, states, and the search over all
+//! kinds.
 
 use std::sync::Arc;
 

@@ -108,7 +108,9 @@ fn object_is_checked_and_not_stored() {
             model::ObjectKind::Consumer => json!({"username": "a", "no_such_field": 1}),
             model::ObjectKind::Proto => json!({"content": "a", "no_such_field": 1}),
             model::ObjectKind::Extension => json!({"language": "tiny", "content": "a", "no_such_field": 1}),
-            model::ObjectKind::GlobalRule | model::ObjectKind::PluginConfig | model::ObjectKind::ConsumerGroup => {
+            model::ObjectKind::GlobalRule
+            | model::ObjectKind::PluginConfig
+            | model::ObjectKind::ConsumerGroup => {
                 json!({"id": "1", "plugins": {}, "no_such_field": 1})
             }
             model::ObjectKind::Route => json!({"uri": "/", "plugins": {}, "no_such_field": 1}),

@@ -19,8 +19,8 @@ impl Coding {
     }
 }
 
-/// The codings that a client accepts, the smallest form first. Weights other than 0 are not compared, because every client
-/// that accepts a coding is served faster with it.
+/// The codings that a client accepts, the smallest form first. Weights other than 0 are not compared, because
+/// every client that accepts a coding is served faster with it.
 pub(super) fn accepted(headers: &HeaderMap) -> Vec<Coding> {
     let lists = headers.get_all(header::ACCEPT_ENCODING);
     let accepted: Vec<&str> = lists

@@ -22,7 +22,12 @@ static FEW: DashboardFiles = DashboardFiles::new(|name| {
 
 static NOTHING: DashboardFiles = DashboardFiles::new(|_| None);
 
-fn ask_bytes(files: &DashboardFiles, method: &str, target: &str, codings: &str) -> (u16, http::HeaderMap, Bytes) {
+fn ask_bytes(
+    files: &DashboardFiles,
+    method: &str,
+    target: &str,
+    codings: &str,
+) -> (u16, http::HeaderMap, Bytes) {
     let request = Request::builder().method(method).uri(target).header("accept-encoding", codings);
     let (head, ()) = request.body(()).unwrap().into_parts();
     let (head, body) = answer(files, &head).into_parts();
@@ -135,7 +140,8 @@ fn damaged_file_is_an_error_in_no_coding() {
 #[cfg(feature = "dashboard")]
 #[test]
 fn gzip_form_is_made_once() {
-    static ONE: DashboardFiles = DashboardFiles::new(|name| (name == "a.js.br").then_some(Bytes::from_static(BROTLI)));
+    static ONE: DashboardFiles =
+        DashboardFiles::new(|name| (name == "a.js.br").then_some(Bytes::from_static(BROTLI)));
     let gzip = || ask_bytes(&ONE, "GET", "/ui/a.js", "gzip").2;
     for (target, codings) in [("/ui/a.js", "br"), ("/ui/a.js", ""), ("/ui/b.js", "gzip")] {
         ask_bytes(&ONE, "GET", target, codings);

@@ -14,7 +14,7 @@ use crate::admin::live::Attention;
 use crate::certificates::shown_time;
 use crate::serve::list_query::now_ms;
 use crate::source::etcd::{EtcdState, EtcdStatus};
-use crate::verdict::{VerdictState, ObjectVerdict};
+use crate::verdict::{ObjectVerdict, VerdictState};
 use crate::view::{View, WriteFailure};
 
 /// The list as it is now, at most a second old. Blocks for milliseconds with many objects.
@@ -81,7 +81,10 @@ fn etcd(etcd: &EtcdStatus) -> impl Iterator<Item = Value> {
 }
 
 /// A line for each object in one of these states.
-fn objects<'v>(verdicts: &'v [ObjectVerdict], states: &'v [VerdictState]) -> impl Iterator<Item = Value> + 'v {
+fn objects<'v>(
+    verdicts: &'v [ObjectVerdict],
+    states: &'v [VerdictState],
+) -> impl Iterator<Item = Value> + 'v {
     let found = verdicts.iter().filter(|verdict| states.contains(&verdict.state));
     found.take(LINES_MAX).map(|verdict| {
         let key = &verdict.key;
@@ -107,9 +110,10 @@ fn objects<'v>(verdicts: &'v [ObjectVerdict], states: &'v [VerdictState]) -> imp
             }
             _ => {
                 let effect = match key.kind {
-                    ObjectKind::Route | ObjectKind::Service | ObjectKind::Upstream | ObjectKind::PluginConfig => {
-                        ": its requests are answered 503"
-                    }
+                    ObjectKind::Route
+                    | ObjectKind::Service
+                    | ObjectKind::Upstream
+                    | ObjectKind::PluginConfig => ": its requests are answered 503",
                     ObjectKind::GlobalRule => ": all requests are answered 503",
                     _ => "",
                 };
@@ -249,7 +253,8 @@ fn capitalized(text: String) -> String {
 
 const HOUR_S: i64 = 3_600;
 const DAY_S: i64 = 86_400;
-/// Days before its end from which a certificate is named: shorter than the 30 days at which orders are renewed.
+/// Days before its end from which a certificate is named: shorter than the 30 days at which orders are
+/// renewed.
 const CERTIFICATE_DAYS: i64 = 14;
 /// Share of the memory limit from which it is named.
 const MEMORY_PERCENT: u64 = 90;
@@ -305,7 +310,10 @@ mod tests {
             out(ObjectKind::Route),
             ["Route a is out of force: its requests are answered 503.", "/routes/a"]
         );
-        assert_eq!(out(ObjectKind::GlobalRule)[0], "Global rule a is out of force: all requests are answered 503.");
+        assert_eq!(
+            out(ObjectKind::GlobalRule)[0],
+            "Global rule a is out of force: all requests are answered 503."
+        );
         assert_eq!(out(ObjectKind::Ssl), ["Certificate a is out of force.", "/ssls/a"]);
         let unplaced = named(ObjectKind::Route, VerdictState::Unplaced);
         assert_eq!(unplaced[0], "Route a is out of force: no request reaches it.");

@@ -1,5 +1,5 @@
-//! `weir/certificates`: the certificates of `ssls` objects, those that ACME orders, and the one of this listener, with names,
-//! dates and the number of routes that they serve. Private keys are not read.
+//! `weir/certificates`: the certificates of `ssls` objects, those that ACME orders, and the one of this
+//! listener, with names, dates and the number of routes that they serve. Private keys are not read.
 
 mod file;
 mod routes;
@@ -220,5 +220,6 @@ impl Searchable for CertificateEntry {
 const LIMIT_MAX: usize = 1_000;
 /// Certificates with known dates, because the gateway parses them for each answer; those that end first.
 const KNOWN_MAX: usize = 10_000;
-/// Time before the end of a certificate from which on it needs attention: two weeks, as renewals by hand take days.
+/// Time before the end of a certificate from which on it needs attention: two weeks, as renewals by hand take
+/// days.
 const SOON_MS: u64 = 14 * 86_400_000;

@@ -1,5 +1,5 @@
-//! `weir/events`: a stream of what happens at the instance, for pages that stay open: revisions, the figures of each second,
-//! the number of faults, and nodes that become usable or unusable.
+//! `weir/events`: a stream of what happens at the instance, for pages that stay open: revisions, the figures
+//! of each second, the number of faults, and nodes that become usable or unusable.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -95,8 +95,8 @@ impl Topics {
 /// The reader's end of the stream is gone.
 struct Gone;
 
-/// The queue of one reader. Events that do not fit are dropped and counted; the next one that fits is `lagged` with their
-/// number.
+/// The queue of one reader. Events that do not fit are dropped and counted; the next one that fits is
+/// `lagged` with their number.
 struct Outlet {
     sender: Sender<Bytes>,
     lost: u64,

@@ -1,5 +1,5 @@
-//! `weir/objects/KIND`: the objects of a kind in short form, filtered and ordered here, so that a page never holds all of
-//! them.
+//! `weir/objects/KIND`: the objects of a kind in short form, filtered and ordered here, so that a page never
+//! holds all of them.
 
 mod describe;
 mod facets;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use model::ObjectKind;
-use model::search::{SearchFilter, OBJECT_FIELDS};
+use model::search::{OBJECT_FIELDS, SearchFilter};
 use serde_json::{Value, json};
 
 use crate::admin::call::{AdminParts, Call};

@@ -1,4 +1,5 @@
-//! `weir/overview`: the figures of now, their series over the last hour, the revisions in that time, and what needs attention.
+//! `weir/overview`: the figures of now, their series over the last hour, the revisions in that time, and what
+//! needs attention.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! `weir/plan`, `weir/apply` and `weir/rollback`: the changes of a whole set or an older revision, and making them. The
-//! reconciling thread compares and writes sets.
+//! `weir/plan`, `weir/apply` and `weir/rollback`: the changes of a whole set or an older revision, and making
+//! them. The reconciling thread compares and writes sets.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,9 @@ use crate::admin::endpoint::SetCommand;
 use crate::admin::resources::refusal_of_write;
 use crate::plan::ConfigPlan;
 use crate::reconcile::Author;
-use crate::reconcile::whole::{ApplyRequest, ApplyOutcome, DesiredSet, DesiredState, WholeRefused, plan as plan_of};
+use crate::reconcile::whole::{
+    ApplyOutcome, ApplyRequest, DesiredSet, DesiredState, WholeRefused, plan as plan_of,
+};
 use crate::serve::RefusalResponse;
 use crate::serve::list_query::whole_number;
 use crate::serve::query::Query;
@@ -41,8 +43,13 @@ pub(in crate::admin) async fn answer(
     answered.unwrap_or_else(|refusal| *refusal)
 }
 
-/// The plan for the set in the body, for a rollback to the revision `to`, or from the revision `from` to `to`.
-async fn plan(parts: &Arc<AdminParts>, query: &Query, body: &Bytes) -> Result<Response<Bytes>, RefusalResponse> {
+/// The plan for the set in the body, for a rollback to the revision `to`, or from the revision `from` to
+/// `to`.
+async fn plan(
+    parts: &Arc<AdminParts>,
+    query: &Query,
+    body: &Bytes,
+) -> Result<Response<Bytes>, RefusalResponse> {
     let plan = if let Some(from) = whole_number(query, FROM)? {
         let Some(to) = whole_number(query, TO)? else {
             return Err(refused("the argument to is missing: weir/plan?from=REVISION&to=REVISION"));
@@ -70,8 +77,12 @@ async fn apply(
     author: Author,
 ) -> Result<Response<Bytes>, RefusalResponse> {
     let (document, set) = read(query, body).await?;
-    let order =
-        ApplyRequest { wanted: DesiredState::Set(set), expect: whole_number(query, EXPECT)?, lenient: false, author };
+    let order = ApplyRequest {
+        wanted: DesiredState::Set(set),
+        expect: whole_number(query, EXPECT)?,
+        lenient: false,
+        author,
+    };
     change(parts, order, Some(document)).await
 }
 
@@ -85,7 +96,8 @@ async fn rollback(
         return Err(refused("the argument to is missing: weir/rollback?to=REVISION"));
     };
     let (expect, lenient) = (whole_number(query, EXPECT)?, switch(query, "force")?);
-    change(parts, ApplyRequest { wanted: DesiredState::Version(version), expect, lenient, author }, None).await
+    change(parts, ApplyRequest { wanted: DesiredState::Version(version), expect, lenient, author }, None)
+        .await
 }
 
 async fn change(

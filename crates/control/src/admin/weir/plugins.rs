@@ -1,4 +1,5 @@
-//! `weir/plugins`: the catalogue of the plugins, and one of them with its page and the objects that have it. It names no plugin.
+//! `weir/plugins`: the catalogue of the plugins, and one of them with its page and the objects that have it.
+//! It names no plugin.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use model::ObjectKind;
-use model::search::{SearchFilter, OBJECT_FIELDS};
+use model::search::{OBJECT_FIELDS, SearchFilter};
 use serde_json::{Value, json};
 
 use crate::admin::call::{AdminParts, Call};
 use crate::serve::list_query::{filter, limit, now_ms};
 use crate::serve::{RefusalResponse, respond};
-use crate::summary::{SummaryRow, Summary};
+use crate::summary::{Summary, SummaryRow};
 
 /// Answers `weir/search?q=&limit=`.
 pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
@@ -41,7 +41,8 @@ fn find(parts: &AdminParts, filter: &SearchFilter, text: &str, limit: usize) -> 
         .enumerate()
         .map(|(place, kind)| (place, parts.summaries.of_view(&view, kind)))
         .collect();
-    // The shortest first, because a search that runs out of time then misses objects of the longest kinds only.
+    // The shortest first, because a search that runs out of time then misses objects of the longest kinds
+    // only.
     kinds.sort_by_key(|(_, summaries)| summaries.len());
     let end = Instant::now() + BUDGET;
     let mut found: Vec<(u8, usize, usize, Summary)> = Vec::new();

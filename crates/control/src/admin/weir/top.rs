@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use model::report::{Breakdown, TrafficRate, Top, TrafficRow};
+use model::report::{Breakdown, Top, TrafficRate, TrafficRow};
 use model::{ObjectKey, ObjectKind};
 use serde_json::{Value, json};
 
@@ -186,7 +186,8 @@ fn by_upstream(top: Top, limit: usize) -> Top {
 
 /// The object as it was written last; null if there is none or it cannot be read.
 fn described(view: &View, kind: ObjectKind, id: &str) -> Value {
-    let written = ObjectKey::new(kind, id).ok().and_then(|key| view.written(&key).map(|found| found.text.clone()));
+    let written =
+        ObjectKey::new(kind, id).ok().and_then(|key| view.written(&key).map(|found| found.text.clone()));
     written.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 

@@ -1,5 +1,5 @@
-//! `weir/topology?focus=KIND/ID`: the routes, services, upstreams and endpoints around one object, with their state and traffic.
-//! The rest beyond the limit is counted.
+//! `weir/topology?focus=KIND/ID`: the routes, services, upstreams and endpoints around one object, with their
+//! state and traffic. The rest beyond the limit is counted.
 
 mod graph;
 
@@ -22,7 +22,7 @@ use crate::serve::respond::{self, refused};
 use crate::summary::{EndpointRates, ListState, Rates, Summary};
 use crate::view::View;
 
-use graph::{GraphColumn, Graph};
+use graph::{Graph, GraphColumn};
 
 /// Answers `weir/topology?focus=KIND/ID&limit=`.
 pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
@@ -101,7 +101,9 @@ impl Surroundings<'_> {
                 for service in &services {
                     routes.extend(users(service, ObjectKind::Route).into_iter().filter(|route| {
                         // A route with an upstream of its own does not use that of its service.
-                        self.targets(route).iter().any(|target| *target == RouteTarget::Upstream(focus.clone()))
+                        self.targets(route)
+                            .iter()
+                            .any(|target| *target == RouteTarget::Upstream(focus.clone()))
                     }));
                 }
                 return (routes, services, vec![RouteTarget::Upstream(focus.clone())]);
@@ -129,7 +131,8 @@ impl Surroundings<'_> {
     /// The upstream of an object, and those that its plugins name.
     fn targets(&self, key: &ObjectKey) -> Vec<RouteTarget> {
         let Some(object) = self.view.snapshot.get(key) else { return Vec::new() };
-        let mut targets: Vec<RouteTarget> = route_target::of(&self.view.snapshot, object).into_iter().collect();
+        let mut targets: Vec<RouteTarget> =
+            route_target::of(&self.view.snapshot, object).into_iter().collect();
         for upstream in references::upstreams_in_plugins(object) {
             let target = RouteTarget::Upstream(upstream);
             if !targets.contains(&target) {
@@ -189,7 +192,8 @@ impl Surroundings<'_> {
             services.iter().map(|service| (service, self.targets(service))).collect();
         for (service, targets) in &of_services {
             for target in targets {
-                let ends = (GraphColumn::Services, &*service.id, GraphColumn::Upstreams, &*upstream_id(target));
+                let ends =
+                    (GraphColumn::Services, &*service.id, GraphColumn::Upstreams, &*upstream_id(target));
                 graph.connect(ends, None);
             }
         }

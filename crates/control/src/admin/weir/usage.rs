@@ -1,4 +1,5 @@
-//! `weir/usage/KIND/ID`: the objects that an object names, and the objects that name it, with the places of the names.
+//! `weir/usage/KIND/ID`: the objects that an object names, and the objects that name it, with the places of
+//! the names.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,9 +37,9 @@ fn usage(view: &View, key: &ObjectKey, limit: usize) -> Option<Value> {
     let own = serde_json::from_str(&own.text).unwrap_or_default();
     let uses = references::of(key, &own);
     // Most plugins have no metadata object, and one that was not written is not named.
-    let uses = uses
-        .iter()
-        .filter(|named| named.target.kind != ObjectKind::PluginMetadata || view.written(&named.target).is_some());
+    let uses = uses.iter().filter(|named| {
+        named.target.kind != ObjectKind::PluginMetadata || view.written(&named.target).is_some()
+    });
     let users = users(view, key);
     let mut used_by = Vec::new();
     let mut total = 0;

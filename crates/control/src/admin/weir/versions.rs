@@ -11,7 +11,7 @@ use super::plan::refusal;
 use crate::admin::call::{AdminParts, Call};
 use crate::hidden::places::with_hidden_secrets;
 use crate::object_path::ObjectPath;
-use crate::plan::{ObjectChange, ConfigPlan};
+use crate::plan::{ConfigPlan, ObjectChange};
 use crate::reconcile::versions::{VersionFilter, VersionList};
 use crate::serve::RefusalResponse;
 use crate::serve::list_query::{limit, whole_number};
@@ -53,7 +53,11 @@ fn filter(call: &Call) -> Result<VersionFilter, RefusalResponse> {
 }
 
 /// One revision. Without `limit` all its changes are answered, as `weir history` reads them.
-async fn one(parts: &Arc<AdminParts>, call: &Call, version: &str) -> Result<Response<Bytes>, RefusalResponse> {
+async fn one(
+    parts: &Arc<AdminParts>,
+    call: &Call,
+    version: &str,
+) -> Result<Response<Bytes>, RefusalResponse> {
     let version = revision(version)?;
     let limit = limit(&call.query, usize::MAX, CHANGES_MAX)?;
     let offset = whole_number(&call.query, "offset")?.unwrap_or_default();
@@ -63,7 +67,11 @@ async fn one(parts: &Arc<AdminParts>, call: &Call, version: &str) -> Result<Resp
 }
 
 /// An object as it was at a revision, its secrets hidden; `value` is null if it did not exist.
-async fn object(parts: &Arc<AdminParts>, version: &str, path: &[String]) -> Result<Response<Bytes>, RefusalResponse> {
+async fn object(
+    parts: &Arc<AdminParts>,
+    version: &str,
+    path: &[String],
+) -> Result<Response<Bytes>, RefusalResponse> {
     let version = revision(version)?;
     let key = object_key(path).ok_or_else(|| Box::new(respond::not_found()))?;
     let wanted = key.clone();
@@ -82,7 +90,9 @@ fn revision(text: &str) -> Result<u64, RefusalResponse> {
     text.parse().map_err(|_| refused("the segment after versions must be a revision, a whole number"))
 }
 
-fn answered<T>(answer: Option<Result<T, crate::reconcile::whole::WholeRefused>>) -> Result<T, RefusalResponse> {
+fn answered<T>(
+    answer: Option<Result<T, crate::reconcile::whole::WholeRefused>>,
+) -> Result<T, RefusalResponse> {
     match answer {
         Some(Ok(found)) => Ok(found),
         Some(Err(refused)) => Err(Box::new(refusal(refused, None))),

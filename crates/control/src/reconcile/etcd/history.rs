@@ -1,5 +1,5 @@
-//! Older versions of the configuration in etcd: notes name their authors, and etcd's own past holds their changes. It
-//! changes nothing.
+//! Older versions of the configuration in etcd: notes name their authors, and etcd's own past holds their
+//! changes. It changes nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use model::{ObjectKey, ObjectKind};
 
 use super::super::Reconciler;
 use super::super::versions::{VersionFilter, VersionList, plan_of, text_of};
-use super::super::whole::{Differing, DesiredSet, WholeRefused, differences, unreadable};
+use super::super::whole::{DesiredSet, Differing, WholeRefused, differences, unreadable};
 use super::super::write::WriteRefusal;
 use crate::plan::ConfigPlan;
 use crate::reconcile::stored_change::stored_change;
 use crate::sealing::StorageMedium;
 use crate::source::etcd::{EtcdError, EtcdSource};
-use crate::source::store::{RecordChange, StoredRecord, RevisionInfo};
+use crate::source::store::{RecordChange, RevisionInfo, StoredRecord};
 use crate::stored_key;
 
 impl EtcdSource {
@@ -61,8 +61,13 @@ impl EtcdSource {
             changed.push(RecordChange { key: path, before, after });
         }
         let parent = note.version.parent;
-        let plan =
-            plan_of(&reconciler.parts.catalog, &reconciler.parts.sealer, StorageMedium::Etcd, parent, changed);
+        let plan = plan_of(
+            &reconciler.parts.catalog,
+            &reconciler.parts.sealer,
+            StorageMedium::Etcd,
+            parent,
+            changed,
+        );
         Ok((note.version, plan))
     }
 

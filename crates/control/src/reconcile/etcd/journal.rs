@@ -1,11 +1,11 @@
-//! The writes of one batch as operations that etcd is asked to do once all of them are checked. It does not know
-//! contents and permissions.
+//! The writes of one batch as operations that etcd is asked to do once all of them are checked. It does not
+//! know contents and permissions.
 
 use std::collections::HashSet;
 
 use super::super::journal::{Indices, Journal, JournalPut};
-use crate::sealing::{StorageMedium, Sealer};
-use crate::source::etcd::{Etcd, Expected, KeySpace, EtcdOperation, KeyPrefix};
+use crate::sealing::{Sealer, StorageMedium};
+use crate::source::etcd::{Etcd, EtcdOperation, Expected, KeyPrefix, KeySpace};
 use crate::source::store::StoreError;
 use crate::stored_key;
 

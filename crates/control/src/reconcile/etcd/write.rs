@@ -1,5 +1,5 @@
-//! Writing to etcd: a write of the Admin API becomes operations under conditions, and is answered when the follower has
-//! reported it. It knows nothing else of the follower's updates.
+//! Writing to etcd: a write of the Admin API becomes operations under conditions, and is answered when the
+//! follower has reported it. It knows nothing else of the follower's updates.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,12 +10,13 @@ use super::super::batch::WriteBatch;
 use super::super::journal::Journal;
 use super::super::whole::{Differing, Terms, WholeRefused};
 use super::super::write::{Done, WriteRefusal};
-use super::super::{WriteCondition, Reconciler, Signed};
+use super::super::{Reconciler, Signed, WriteCondition};
 use super::journal::Planned;
-use crate::sealing::{StorageMedium, Sealer};
+use crate::sealing::{Sealer, StorageMedium};
 use crate::source::etcd::EtcdState;
 use crate::source::etcd::{
-    EtcdError, EtcdSource, Expected, MAX_OPERATIONS, MAX_TRANSACTION_BYTES, EtcdOperation, EtcdWriteOutcome, KeyPrefix, note,
+    EtcdError, EtcdOperation, EtcdSource, EtcdWriteOutcome, Expected, KeyPrefix, MAX_OPERATIONS,
+    MAX_TRANSACTION_BYTES, note,
 };
 use crate::source::store::{RevisionLabel, StoreError, VersionSource};
 use crate::stored_key;
@@ -58,7 +59,8 @@ impl EtcdSource {
         let handle = self.handle();
         let (sealer, revision) = (&reconciler.parts.sealer, reconciler.snapshot.revision());
         let journal = Planned::new(&self.etcd, &self.space, &handle, sealer, revision);
-        let mut batch = WriteBatch::new(journal, &reconciler.parts.catalog, reconciler.snapshot.clone(), now_ms);
+        let mut batch =
+            WriteBatch::new(journal, &reconciler.parts.catalog, reconciler.snapshot.clone(), now_ms);
         let mut planned: Vec<(usize, Signed, Done, usize)> = Vec::new();
         let (mut again, mut doubtful) = (Vec::new(), Vec::new());
         for (index, signed) in writes {
@@ -66,7 +68,8 @@ impl EtcdSource {
             match batch.write(signed.clone()) {
                 Ok(done) => planned.push((index, signed, done, batch.journal.planned() - from)),
                 Err(WriteRefusal::Changed(key)) => {
-                    // Whether an earlier write of this batch that changes the object is done is known afterwards.
+                    // Whether an earlier write of this batch that changes the object is done is known
+                    // afterwards.
                     let is_open = planned.iter().any(|(_, _, done, _)| *done.key() == key);
                     doubtful.push((index, signed, key, is_open));
                 }
@@ -110,9 +113,14 @@ impl EtcdSource {
         again
     }
 
-    /// Whether an object meets a condition in etcd that it does not meet here, because another instance has written it just
-    /// now; then waits for that change.
-    fn was_behind(&mut self, reconciler: &mut Reconciler, key: &ObjectKey, condition: &WriteCondition) -> bool {
+    /// Whether an object meets a condition in etcd that it does not meet here, because another instance has
+    /// written it just now; then waits for that change.
+    fn was_behind(
+        &mut self,
+        reconciler: &mut Reconciler,
+        key: &ObjectKey,
+        condition: &WriteCondition,
+    ) -> bool {
         // Revision 0 is the newest one.
         let path = stored_key::text(key);
         let newest = self.etcd.object_at(&self.space, &path, 0);
@@ -141,8 +149,8 @@ impl EtcdSource {
         });
     }
 
-    /// Writes the objects that differ in one transaction of etcd, and nothing if anything has changed since. The change
-    /// is in force when this returns.
+    /// Writes the objects that differ in one transaction of etcd, and nothing if anything has changed since.
+    /// The change is in force when this returns.
     pub(super) fn change_all(
         &mut self,
         reconciler: &mut Reconciler,
@@ -164,13 +172,17 @@ impl EtcdSource {
         let label = RevisionLabel { at_ms, source: terms.source, by: Arc::clone(terms.author) };
         operations.push(note(&label, operations.iter().map(|operation| operation.path.clone())));
         fits_into_one(&operations, self.max_operations)?;
-        let collections: Vec<&str> =
-            ObjectKind::ALL.into_iter().filter(|kind| *kind != ObjectKind::Credential).map(ObjectKind::collection).collect();
+        let collections: Vec<&str> = ObjectKind::ALL
+            .into_iter()
+            .filter(|kind| *kind != ObjectKind::Credential)
+            .map(ObjectKind::collection)
+            .collect();
         let followed = self.followed;
         let written = self.etcd.write_whole(&self.space, &operations, &collections, followed);
         let outcome = self.handle().block_on(written);
         let prefix = self.space.prefix();
-        let outcome = outcome.map_err(|fault| WholeRefused::Write(WriteRefusal::Store(worded(&fault, prefix))))?;
+        let outcome =
+            outcome.map_err(|fault| WholeRefused::Write(WriteRefusal::Store(worded(&fault, prefix))))?;
         self.follow_until(reconciler, outcome.revision);
         self.forget_oldest_notes(1);
         if outcome.done {
@@ -180,8 +192,8 @@ impl EtcdSource {
         }
     }
 
-    /// Takes the follower's updates until `revision` is reported, for at most [`ECHO_WITHIN`]; the write is done either
-    /// way.
+    /// Takes the follower's updates until `revision` is reported, for at most [`ECHO_WITHIN`]; the write is
+    /// done either way.
     fn follow_until(&mut self, reconciler: &mut Reconciler, revision: u64) {
         let deadline = Instant::now() + ECHO_WITHIN;
         while self.followed < revision {
@@ -228,8 +240,8 @@ fn fits_into_one(operations: &[EtcdOperation], max_operations: usize) -> Result<
             max_operations.saturating_sub(1)
         ));
     }
-    // A user that raised the limit of operations has raised etcd's limit too, and etcd's own --max-request-bytes then
-    // limits the bytes.
+    // A user that raised the limit of operations has raised etcd's limit too, and etcd's own
+    // --max-request-bytes then limits the bytes.
     if max_operations == MAX_OPERATIONS && bytes > MAX_TRANSACTION_BYTES {
         return refuse(format!(
             "what differs has {bytes} bytes, and etcd takes about {MAX_TRANSACTION_BYTES} in one step: apply parts of it with \
@@ -256,6 +268,6 @@ fn worded(error: &EtcdError, prefix: &str) -> String {
 const NOTES_BETWEEN: usize = 100;
 /// Limit of attempts for one write; an attempt fails if another writer changed the object in between.
 const MAX_TRIES: usize = 10;
-/// Longest wait for the follower to report a write. It takes a millisecond or two, unless the watch is being opened
-/// again.
+/// Longest wait for the follower to report a write. It takes a millisecond or two, unless the watch is being
+/// opened again.
 const ECHO_WITHIN: Duration = Duration::from_secs(2);

@@ -1,7 +1,7 @@
 //! The writes of one batch in a transaction of the embedded store. It does not know contents and permissions.
 
 use super::super::journal::{Indices, Journal, JournalPut};
-use crate::sealing::{StorageMedium, Sealer};
+use crate::sealing::{Sealer, StorageMedium};
 use crate::source::store::{RevisionLabel, StoreError, Transaction};
 use crate::stored_key;
 

@@ -1,9 +1,9 @@
-//! Whole sets and going back, in the embedded store: one transaction for everything that differs. It does not know where
-//! a set comes from.
+//! Whole sets and going back, in the embedded store: one transaction for everything that differs. It does not
+//! know where a set comes from.
 
 use std::sync::Arc;
 
-use model::{SnapshotChange, FaultPolicy, WrittenObject};
+use model::{FaultPolicy, SnapshotChange, WrittenObject};
 
 use super::super::Reconciler;
 use super::super::whole::{Differing, Terms, WholeRefused, faults_of, unreadable};
@@ -14,8 +14,8 @@ use crate::source::store::{Expect, RevisionLabel, StoreError, Transaction};
 use crate::{plan, stored_key};
 
 impl EmbeddedStore {
-    /// Writes what differs in one revision, with whatever else is to be kept in the same transaction, and publishes it.
-    /// Where nothing differs, only that else is written, under the revision there is.
+    /// Writes what differs in one revision, with whatever else is to be kept in the same transaction, and
+    /// publishes it. Where nothing differs, only that else is written, under the revision there is.
     pub(in crate::reconcile) fn change_all(
         &mut self,
         reconciler: &mut Reconciler,

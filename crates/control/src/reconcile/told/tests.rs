@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::Arc;
 
-use model::{SnapshotChange, ObjectKey, ObjectKind, FaultPolicy, WrittenObject};
+use model::{FaultPolicy, ObjectKey, ObjectKind, SnapshotChange, WrittenObject};
 use parking_lot::Mutex;
 
 use super::*;

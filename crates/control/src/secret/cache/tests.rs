@@ -1,4 +1,5 @@
-//! Requests of the cache, validity of values, and reported changes. Times are passed in, answers are made by hand.
+//! Requests of the cache, validity of values, and reported changes. Times are passed in, answers are made by
+//! hand.
 
 use serde_json::json;
 

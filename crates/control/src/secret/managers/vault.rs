@@ -1,8 +1,8 @@
-//! HashiCorp Vault's key-value engines, both versions, over its HTTP API: the request for a path and the content of an
-//! answer. It knows no sockets and caches.
+//! HashiCorp Vault's key-value engines, both versions, over its HTTP API: the request for a path and the
+//! content of an answer. It knows no sockets and caches.
 //!
-//! Facts: contract section 2.3; `GET {uri}/v1/{prefix}/{path}` with `X-Vault-Token` and `X-Vault-Namespace`. Version 1
-//! answers `{"data": {key: text}}`. Version 2 has a prefix that ends in `/data`, and answers
+//! Facts: contract section 2.3; `GET {uri}/v1/{prefix}/{path}` with `X-Vault-Token` and `X-Vault-Namespace`.
+//! Version 1 answers `{"data": {key: text}}`. Version 2 has a prefix that ends in `/data`, and answers
 //! `{"data": {"data": {…}, "metadata": {…}}}`.
 
 use jsonx::Bounds;
@@ -23,7 +23,12 @@ impl SecretManager for Vault {
         "vault"
     }
 
-    fn request(&self, manager: &Value, path: &str, lookup: SecretEnvironment) -> Result<BoundedRequest, SecretFailure> {
+    fn request(
+        &self,
+        manager: &Value,
+        path: &str,
+        lookup: SecretEnvironment,
+    ) -> Result<BoundedRequest, SecretFailure> {
         let text = |name: &str| manager.get(name).and_then(Value::as_str).unwrap_or_default();
         let token = match SecretReference::parse(text("token")) {
             None => text("token").to_owned(),
@@ -57,7 +62,9 @@ impl SecretManager for Vault {
     fn read(&self, got: &BoundedAnswer) -> Result<SecretFields, SecretFailure> {
         match got.status {
             200 => {}
-            401 | 403 => return Err(SecretFailure::passing(format!("vault refuses the token ({})", got.status))),
+            401 | 403 => {
+                return Err(SecretFailure::passing(format!("vault refuses the token ({})", got.status)));
+            }
             404 => {
                 return Err(SecretFailure {
                     reason: "vault has nothing at this path (404)".to_owned(),
@@ -93,8 +100,8 @@ impl SecretManager for Vault {
     }
 }
 
-/// The characters of a path segment (RFC 3986 section 3.3) that stay unencoded: the unreserved ones only, because
-/// servers may read others differently.
+/// The characters of a path segment (RFC 3986 section 3.3) that stay unencoded: the unreserved ones only,
+/// because servers may read others differently.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// Limit of a value. A longer text is no key and no certificate chain; its field counts as missing.
 const MAX_VALUE_BYTES: usize = 64 * 1024;

@@ -1,6 +1,6 @@
-//! Following etcd: everything once, then each change, without end, through outages, compaction and members that lost
-//! their data. It reports updates in order, and never an older state after a newer one. It does not know the use of the
-//! updates.
+//! Following etcd: everything once, then each change, without end, through outages, compaction and members
+//! that lost their data. It reports updates in order, and never an older state after a newer one. It does not
+//! know the use of the updates.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -109,7 +109,11 @@ where
 }
 
 /// All objects, unless etcd has an older revision than the known one: [`Update::All`] or [`Update::Behind`].
-async fn first(etcd: &SharedEtcd, space: &KeySpace, follower: &FollowerCommands) -> Result<Update, EtcdError> {
+async fn first(
+    etcd: &SharedEtcd,
+    space: &KeySpace,
+    follower: &FollowerCommands,
+) -> Result<Update, EtcdError> {
     let (cluster_id, revision) = position(etcd, space).await?;
     if revision < follower.floor() {
         return Ok(Update::Behind { revision, cluster_id });
@@ -122,7 +126,8 @@ async fn first(etcd: &SharedEtcd, space: &KeySpace, follower: &FollowerCommands)
     Ok(Update::All { revision, cluster_id, entries, strays })
 }
 
-/// Reports the changes after `revision` until everything has to be read again (true) or the receiver is gone (false).
+/// Reports the changes after `revision` until everything has to be read again (true) or the receiver is gone
+/// (false).
 async fn watch<T, F>(
     etcd: &SharedEtcd,
     space: &KeySpace,
@@ -184,8 +189,8 @@ async fn is_behind(etcd: &SharedEtcd, space: &KeySpace, revision: u64) -> bool {
     matches!(position(etcd, space).await, Ok((_, now)) if now < revision)
 }
 
-/// The wait before the next attempt. It grows, and has a random part, so that instances do not all try at the same
-/// moment.
+/// The wait before the next attempt. It grows, and has a random part, so that instances do not all try at the
+/// same moment.
 #[derive(Debug)]
 struct Pause {
     next_ms: u64,
@@ -220,6 +225,6 @@ fn random_below(bound: u64) -> u64 {
 
 /// The first wait is short, because another member may answer at once when one was restarted.
 const FIRST_PAUSE_MS: u64 = 50;
-/// The longest wait. An instance follows again this soon after its etcd is back, and a thousand waiting instances send
-/// at most a thousand calls per second.
+/// The longest wait. An instance follows again this soon after its etcd is back, and a thousand waiting
+/// instances send at most a thousand calls per second.
 const LONGEST_PAUSE_MS: u64 = 1000;

@@ -1,5 +1,5 @@
-//! The history that etcd has: its own old revisions, until they are compacted, and notes about the author of each
-//! change, among Weir's own keys, which other programs do not read. It does not know the meaning of the
+//! The history that etcd has: its own old revisions, until they are compacted, and notes about the author of
+//! each change, among Weir's own keys, which other programs do not read. It does not know the meaning of the
 //! objects.
 
 use std::cmp::Reverse;
@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::load::load_at;
 use super::message::{DeleteRangeRequest, DeleteRangeResponse};
-use super::write::{Expected, EtcdOperation, KeyPrefix};
-use super::{EtcdEntry, Etcd, EtcdError, KeySpace, own_place};
-use crate::source::store::{RevisionLabel, StoredRecord, RevisionInfo, VersionSource};
+use super::write::{EtcdOperation, Expected, KeyPrefix};
+use super::{Etcd, EtcdEntry, EtcdError, KeySpace, own_place};
+use crate::source::store::{RevisionInfo, RevisionLabel, StoredRecord, VersionSource};
 
 /// The note about one revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +43,8 @@ pub(crate) fn note(label: &RevisionLabel, paths: impl Iterator<Item = String>) -
     };
     // The key has a random part, because two instances may write in the same millisecond.
     let mut random = [0; 8];
-    // Without random bytes the worst case is that one of two such writes is refused and repeated a millisecond later.
+    // Without random bytes the worst case is that one of two such writes is refused and repeated a
+    // millisecond later.
     let _ = getrandom::fill(&mut random);
     EtcdOperation {
         path: format!("versions/{:020}-{:016x}", label.at_ms, u64::from_le_bytes(random)),

@@ -1,12 +1,12 @@
-//! A copy of etcd's data on this instance's disk, from which an instance starts while its etcd is down. It is written
-//! before the data comes into force, so that an instance never starts with an older state than it has served. It does
-//! not know the objects.
+//! A copy of etcd's data on this instance's disk, from which an instance starts while its etcd is down. It is
+//! written before the data comes into force, so that an instance never starts with an older state than it has
+//! served. It does not know the objects.
 
 use std::collections::HashMap;
 use std::path::Path;
 
 use super::EtcdEntry;
-use crate::source::store::{DirectoryLock, StoredRecord, ConfigStore, StoreError};
+use crate::source::store::{ConfigStore, DirectoryLock, StoreError, StoredRecord};
 
 /// The copy on disk.
 #[derive(Debug)]
@@ -41,8 +41,8 @@ impl LastGood {
         directory.join(FILE).exists()
     }
 
-    /// Opens the copy in a data directory, or creates it. A copy of another prefix is emptied; one that cannot be used
-    /// is renamed.
+    /// Opens the copy in a data directory, or creates it. A copy of another prefix is emptied; one that
+    /// cannot be used is renamed.
     ///
     /// # Errors
     /// The directory cannot be written.
@@ -62,7 +62,8 @@ impl LastGood {
         let entries = store.load()?;
         let origin = store.origin()?.as_deref().and_then(CopySource::parse);
         let is_ours = origin.as_ref().is_some_and(|origin| origin.prefix == prefix);
-        let kept = if is_ours { EtcdCopy { revision: store.revision(), entries } } else { EtcdCopy::default() };
+        let kept =
+            if is_ours { EtcdCopy { revision: store.revision(), entries } } else { EtcdCopy::default() };
         let cluster_id = origin.filter(|_| is_ours).map_or(0, |origin| origin.cluster_id);
         let origin = CopySource { prefix: prefix.to_owned(), cluster_id };
         let lock = Some(lock.try_clone().map_err(failed)?);
@@ -83,7 +84,12 @@ impl LastGood {
     ///
     /// # Errors
     /// The disk does not take it; the copy is unchanged.
-    pub fn replace(&mut self, revision: u64, cluster_id: u64, entries: &[EtcdEntry]) -> Result<(), StoreError> {
+    pub fn replace(
+        &mut self,
+        revision: u64,
+        cluster_id: u64,
+        entries: &[EtcdEntry],
+    ) -> Result<(), StoreError> {
         let mut replaced = self.try_replace(revision, cluster_id, entries);
         if let Err(fault) = &replaced
             && self.store.as_ref().is_none_or(ConfigStore::is_damaged)
@@ -94,7 +100,12 @@ impl LastGood {
         replaced
     }
 
-    fn try_replace(&mut self, revision: u64, cluster_id: u64, entries: &[EtcdEntry]) -> Result<(), StoreError> {
+    fn try_replace(
+        &mut self,
+        revision: u64,
+        cluster_id: u64,
+        entries: &[EtcdEntry],
+    ) -> Result<(), StoreError> {
         if self.lock.is_none() {
             return Ok(());
         }
@@ -120,7 +131,8 @@ impl LastGood {
     /// Applies the changes up to a revision; a change without a record removes the key.
     ///
     /// # Errors
-    /// The disk does not take it, or did not take an earlier change: the copy stays at an earlier revision of etcd.
+    /// The disk does not take it, or did not take an earlier change: the copy stays at an earlier revision of
+    /// etcd.
     pub fn change<'a>(
         &mut self,
         revision: u64,
@@ -178,7 +190,8 @@ impl LastGood {
     }
 }
 
-/// Renames a copy that cannot be used, so that users can inspect it. Takes the first free name of [`ASIDE_MAX`] names.
+/// Renames a copy that cannot be used, so that users can inspect it. Takes the first free name of
+/// [`ASIDE_MAX`] names.
 fn put_aside(directory: &Path, fault: &StoreError) -> Result<(), StoreError> {
     let name = |number: usize| match number {
         1 => directory.join(format!("{FILE}.unusable")),

@@ -1,4 +1,5 @@
-//! Keys that expire unless their lease is renewed, and the version of etcd. It does not know the meaning of the values.
+//! Keys that expire unless their lease is renewed, and the version of etcd. It does not know the meaning of
+//! the values.
 
 use super::client::Etcd;
 use super::message::{
@@ -31,7 +32,8 @@ impl Etcd {
         Ok(LeasedKey { lease })
     }
 
-    /// Renews the lease of a key, which makes no new revision; false: the lease has ended, and the key with it.
+    /// Renews the lease of a key, which makes no new revision; false: the lease has ended, and the key with
+    /// it.
     ///
     /// # Errors
     /// See [`EtcdError`].

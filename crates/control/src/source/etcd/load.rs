@@ -6,7 +6,7 @@ use outbound::etcd::message::{KeyValue, RangeRequest, RangeResponse};
 use outbound::etcd::range::{RANGE, RangePosition, load_range};
 
 use super::space::KeyContent;
-use super::{EtcdEntry, Etcd, EtcdError, KeySpace, Stray};
+use super::{Etcd, EtcdEntry, EtcdError, KeySpace, Stray};
 
 /// Everything below the prefix at one revision.
 #[derive(Debug, Default)]

@@ -6,7 +6,8 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::message::{
-    Compare, CompareResult, CompareTarget, Compared, PutRequest, RequestOpKind, RequestOp, TxnRequest, TxnResponse,
+    Compare, CompareResult, CompareTarget, Compared, PutRequest, RequestOp, RequestOpKind, TxnRequest,
+    TxnResponse,
 };
 use super::{Etcd, EtcdError};
 

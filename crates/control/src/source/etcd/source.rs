@@ -1,5 +1,5 @@
-//! The etcd source of one instance: its client and threads, the copy on disk, and the current state. It does not know
-//! the use of the updates.
+//! The etcd source of one instance: its client and threads, the copy on disk, and the current state. It does
+//! not know the use of the updates.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use super::{Etcd, EtcdConfig, EtcdError, FollowerCommands, EtcdCopy, KeySpace, LastGood, SharedEtcd, Update, follow};
+use super::{
+    Etcd, EtcdConfig, EtcdCopy, EtcdError, FollowerCommands, KeySpace, LastGood, SharedEtcd, Update, follow,
+};
 use crate::source::etcd::{EtcdState, EtcdStatus};
 use crate::source::store::{DirectoryLock, StoreError};
 

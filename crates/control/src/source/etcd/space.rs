@@ -1,5 +1,5 @@
-//! The keys of etcd that belong to this gateway, and those of them that are objects (contract 2.2). It does not know
-//! the meaning of the objects.
+//! The keys of etcd that belong to this gateway, and those of them that are objects (contract 2.2). It does
+//! not know the meaning of the objects.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
-//! One watch: every change below the prefix from a revision on, in whole revisions only. It does not know the first
-//! load, and does not reopen itself.
+//! One watch: every change below the prefix from a revision on, in whole revisions only. It does not know the
+//! first load, and does not reopen itself.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -65,8 +65,8 @@ impl EtcdWatch {
         Ok((watch, WatchHeader { cluster_id: header.cluster_id, revision: header.revision.unsigned_abs() }))
     }
 
-    /// The next changes: those that have arrived, of at most [`MAX_RESPONSES`] responses. Without changes only the
-    /// revision is newer.
+    /// The next changes: those that have arrived, of at most [`MAX_RESPONSES`] responses. Without changes
+    /// only the revision is newer.
     ///
     /// # Errors
     /// See [`EtcdError`]; the watch has ended then.
@@ -133,6 +133,6 @@ impl EtcdWatch {
     }
 }
 
-/// Limit of responses that become one change of the configuration, so that a burst of writes is not compiled one by
-/// one.
+/// Limit of responses that become one change of the configuration, so that a burst of writes is not compiled
+/// one by one.
 const MAX_RESPONSES: usize = 256;

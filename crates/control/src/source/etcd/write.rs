@@ -1,5 +1,5 @@
-//! Writes to etcd: under conditions, so that changes of other writers are not lost, and several in one transaction
-//! where they arrive together. It does not know the meaning of the values.
+//! Writes to etcd: under conditions, so that changes of other writers are not lost, and several in one
+//! transaction where they arrive together. It does not know the meaning of the values.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,8 +7,8 @@ use outbound::etcd::message::{KeyValue, RangeRequest};
 
 use super::client::Etcd;
 use super::message::{
-    Compare, CompareResult, CompareTarget, Compared, DeleteRangeRequest, PutRequest, PutResponse, RequestOpKind,
-    RequestOp, TxnRequest, TxnResponse,
+    Compare, CompareResult, CompareTarget, Compared, DeleteRangeRequest, PutRequest, PutResponse, RequestOp,
+    RequestOpKind, TxnRequest, TxnResponse,
 };
 use super::{EtcdError, KeySpace};
 
@@ -41,8 +41,8 @@ pub enum KeyPrefix {
 pub enum Expected {
     /// The revision that changed the key last; 0: the key does not exist.
     At(u64),
-    /// The key is unchanged since an earlier operation of the same call. If that operation was not done, this one is
-    /// not done either.
+    /// The key is unchanged since an earlier operation of the same call. If that operation was not done, this
+    /// one is not done either.
     AsWrittenBefore,
 }
 
@@ -70,9 +70,13 @@ impl Etcd {
         Ok(answer.header.unwrap_or_default().revision.unsigned_abs())
     }
 
-    /// Does groups of operations in order, each group as a whole or not at all. Groups are joined into one transaction
-    /// where they fit; if a key in it does not meet its condition, each group is tried alone.
-    pub async fn write(&self, space: &KeySpace, groups: &[Vec<EtcdOperation>]) -> Vec<Result<EtcdWriteOutcome, EtcdWriteError>> {
+    /// Does groups of operations in order, each group as a whole or not at all. Groups are joined into one
+    /// transaction where they fit; if a key in it does not meet its condition, each group is tried alone.
+    pub async fn write(
+        &self,
+        space: &KeySpace,
+        groups: &[Vec<EtcdOperation>],
+    ) -> Vec<Result<EtcdWriteOutcome, EtcdWriteError>> {
         let mut outcomes = Vec::with_capacity(groups.len());
         // The keys that this call has written so far, each with its revision.
         let mut written: HashMap<String, u64> = HashMap::new();
@@ -112,9 +116,13 @@ impl Etcd {
         outcomes
     }
 
-    /// Does one group. A group that is larger than etcd accepts is done in parts, and the result is that of the last
-    /// part.
-    async fn transact_in_parts(&self, space: &KeySpace, group: &[EtcdOperation]) -> Result<EtcdWriteOutcome, EtcdError> {
+    /// Does one group. A group that is larger than etcd accepts is done in parts, and the result is that of
+    /// the last part.
+    async fn transact_in_parts(
+        &self,
+        space: &KeySpace,
+        group: &[EtcdOperation],
+    ) -> Result<EtcdWriteOutcome, EtcdError> {
         let mut last = EtcdWriteOutcome { revision: 0, done: true };
         for (number, part) in group.chunks(MAX_OPERATIONS).enumerate() {
             last = self.transact(space, part, &[]).await.map_err(|error| match error {
@@ -214,7 +222,8 @@ impl Etcd {
     }
 }
 
-/// The operations with a revision in every condition; none where one of them builds on an operation that was not done.
+/// The operations with a revision in every condition; none where one of them builds on an operation that was
+/// not done.
 fn settled(operations: &[EtcdOperation], written: &HashMap<String, u64>) -> Option<Vec<EtcdOperation>> {
     let settle = |operation: &EtcdOperation| {
         let expect = match operation.expect {
@@ -234,8 +243,8 @@ fn note(operations: &[EtcdOperation], revision: u64, written: &mut HashMap<Strin
     }
 }
 
-/// Whether the keys already have the values of the operations, at a newer revision than expected. An endpoint has then
-/// done the operations and its answer was lost, so that they were sent again.
+/// Whether the keys already have the values of the operations, at a newer revision than expected. An endpoint
+/// has then done the operations and its answer was lost, so that they were sent again.
 fn is_there_already(operations: &[EtcdOperation], found: &[Option<KeyValue>]) -> bool {
     operations.len() == found.len()
         && operations.iter().zip(found).all(|(operation, found)| match (&operation.text, found) {
@@ -264,7 +273,8 @@ fn unchanged_since(key: Vec<u8>, revision: u64) -> Compare {
     }
 }
 
-/// Count of the first groups that fit into one transaction. etcd accepts no key twice, and limits operations and bytes.
+/// Count of the first groups that fit into one transaction. etcd accepts no key twice, and limits operations
+/// and bytes.
 fn fitting(groups: &[Vec<EtcdOperation>]) -> usize {
     let mut keys = HashSet::new();
     let (mut operations, mut bytes) = (0, 0);

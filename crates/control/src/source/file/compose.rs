@@ -1,10 +1,11 @@
-//! Composes objects into a document like a resource file: the collections at the top, ids where a file has them; as a
-//! value or as YAML. It does not choose the objects.
+//! Composes objects into a document like a resource file: the collections at the top, ids where a file has
+//! them; as a value or as YAML. It does not choose the objects.
 
 use model::{ObjectKey, ObjectKind};
 use serde_json::{Map, Value};
 
-/// The document of these objects: one list per collection, collections in resolving order, items in the given order.
+/// The document of these objects: one list per collection, collections in resolving order, items in the given
+/// order.
 pub fn set<'a>(objects: impl IntoIterator<Item = (&'a ObjectKey, &'a str)>) -> Map<String, Value> {
     let mut lists: [Vec<Value>; ObjectKind::ALL.len()] = Default::default();
     for (key, text) in objects {
@@ -34,8 +35,8 @@ fn item(key: &ObjectKey, text: &str) -> Value {
     Value::Object(object)
 }
 
-/// The value as YAML in block style, with a line end. Texts that YAML could read as another type are quoted as in JSON,
-/// which YAML reads the same.
+/// The value as YAML in block style, with a line end. Texts that YAML could read as another type are quoted
+/// as in JSON, which YAML reads the same.
 pub(crate) fn yaml(value: &Value) -> String {
     let mut text = String::new();
     match value {

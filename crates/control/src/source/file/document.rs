@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use model::{SnapshotChange, ConfigFault, ObjectKey, ObjectKind, WrittenObject};
+use model::{ConfigFault, ObjectKey, ObjectKind, SnapshotChange, WrittenObject};
 use stdx::nearest::nearest;
 
 use yaml::Marked;
@@ -31,14 +31,15 @@ pub struct FileObject {
 pub struct ConfigDocument {
     /// The objects, in the file's order.
     pub objects: Vec<FileObject>,
-    /// Faulty objects for routes and global rules that cannot be objects under a key of their own; they answer the
-    /// requests of such items with 503.
+    /// Faulty objects for routes and global rules that cannot be objects under a key of their own; they
+    /// answer the requests of such items with 503.
     pub stand_ins: Vec<FileObject>,
     /// Faults of items that are no objects of any kind; the other items are valid nevertheless.
     pub faults: Vec<FileFault>,
     /// Objects to be removed, which only a set in a request may name, with their places.
     pub deletes: Vec<(ObjectKey, String)>,
-    /// Kinds with an item that has no usable key: an object of such a kind that seems to be removed may be that item.
+    /// Kinds with an item that has no usable key: an object of such a kind that seems to be removed may be
+    /// that item.
     pub unclear: HashSet<ObjectKind>,
     path: PathBuf,
     /// The last line of the file, from 1.
@@ -108,7 +109,12 @@ impl ConfigDocument {
         }
     }
 
-    fn split(path: &Path, text: &str, expanded: Expanded, form: DocumentForm) -> Result<ConfigDocument, Vec<FileFault>> {
+    fn split(
+        path: &Path,
+        text: &str,
+        expanded: Expanded,
+        form: DocumentForm,
+    ) -> Result<ConfigDocument, Vec<FileFault>> {
         let general = |line, reason| FileFault { path: path.to_owned(), line, place: String::new(), reason };
         let last_line = text.lines().count().max(1);
         let mut marked = yaml::parse(&expanded.text).map_err(|fault| {
@@ -137,11 +143,13 @@ impl ConfigDocument {
             expanded,
             pointers: HashMap::new(),
         };
-        // Objects under a misspelt collection name must not count as removed, because a gateway would then run without
-        // its global rules.
+        // Objects under a misspelt collection name must not count as removed, because a gateway would then
+        // run without its global rules.
         let is_delete = |name: &str| form == DocumentForm::Set && name == DELETE;
         let misspelt = |name: &&String| {
-            ObjectKind::from_collection(name).is_none() && !is_delete(name) && nearest_collection(name).is_some()
+            ObjectKind::from_collection(name).is_none()
+                && !is_delete(name)
+                && nearest_collection(name).is_some()
         };
         let misspelt: Vec<FileFault> = collections
             .keys()
@@ -168,7 +176,8 @@ impl ConfigDocument {
         Ok(document)
     }
 
-    /// The place of a fault that the model found in one of the objects; none when the object is not in this document.
+    /// The place of a fault that the model found in one of the objects; none when the object is not in this
+    /// document.
     pub fn place(&self, fault: &ConfigFault) -> Option<FileFault> {
         let object = match &fault.key {
             Some(key) => self.pointers.get(key)?.as_str(),
@@ -279,14 +288,14 @@ enum DocumentForm {
 /// The field with the keys to delete.
 const DELETE: &str = "delete";
 
-/// Whether an item that is left out would let requests through that it may refuse. A route that is no mapping matches
-/// no request.
+/// Whether an item that is left out would let requests through that it may refuse. A route that is no mapping
+/// matches no request.
 fn is_protective(kind: ObjectKind, item: &Value) -> bool {
     kind == ObjectKind::GlobalRule || kind == ObjectKind::Route && item.is_object()
 }
 
-/// A faulty object for an item that cannot be an object under a key of its own; it answers the item's requests with
-/// 503.
+/// A faulty object for an item that cannot be an object under a key of its own; it answers the item's
+/// requests with 503.
 fn stand_in(kind: ObjectKind, index: usize, item: &str, reason: &str, pointer: &str) -> Option<FileObject> {
     let key = ObjectKey::new(kind, &format!("arr_{}.faulty", index + 1)).ok()?;
     Some(FileObject { key, text: WrittenObject::unreadable_json(reason, item), pointer: pointer.to_owned() })
@@ -357,7 +366,11 @@ fn fill_empty(kind: ObjectKind, item: &mut Map<String, Value>) {
 /// Consumers are named by `username`, unless an `id` shows that the item is a credential.
 fn id_field(kind: ObjectKind, item: &Map<String, Value>) -> &'static str {
     let names_credential = |id: &Value| id.as_str().is_some_and(|id| id.contains("/credentials/"));
-    if kind == ObjectKind::Consumer && !item.get("id").is_some_and(names_credential) { "username" } else { "id" }
+    if kind == ObjectKind::Consumer && !item.get("id").is_some_and(names_credential) {
+        "username"
+    } else {
+        "id"
+    }
 }
 
 fn unknown_collection(name: &str) -> String {
@@ -387,7 +400,8 @@ fn nearest_collection(name: &str) -> Option<&'static str> {
     nearest(name, collections()).filter(|_| !has_own_reason)
 }
 
-/// A pointer in the notation of messages: `/routes/3/plugins/limit-count` becomes `routes[3].plugins.limit-count`.
+/// A pointer in the notation of messages: `/routes/3/plugins/limit-count` becomes
+/// `routes[3].plugins.limit-count`.
 pub fn dotted(pointer: &str) -> String {
     let mut place = String::new();
     for step in pointer.split('/').skip(1) {

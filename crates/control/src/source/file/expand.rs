@@ -1,5 +1,5 @@
-//! `${{NAME}}` and `${{NAME:=default}}` in a resource file, replaced in the text before it is parsed. The lookup of
-//! values is passed in.
+//! `${{NAME}}` and `${{NAME:=default}}` in a resource file, replaced in the text before it is parsed. The
+//! lookup of values is passed in.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Expanded {
     pub(super) text: String,
-    /// `(line of the text, lines that values added before it)`, ascending: a value may have line ends of its own.
+    /// `(line of the text, lines that values added before it)`, ascending: a value may have line ends of its
+    /// own.
     added: Vec<(usize, usize)>,
 }
 

@@ -1,6 +1,6 @@
-//! Whether a store's file is undamaged: the storage library keeps a checksum of every page in the page above it, but
-//! reads without verifying them. The check changes nothing on the disk: the repairs and records of the library are
-//! written to memory, so that a damaged file stays unchanged for a recovery.
+//! Whether a store's file is undamaged: the storage library keeps a checksum of every page in the page above
+//! it, but reads without verifying them. The check changes nothing on the disk: the repairs and records of
+//! the library are written to memory, so that a damaged file stays unchanged for a recovery.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
@@ -39,8 +39,8 @@ pub(super) fn check(path: &Path) -> Result<(), String> {
     let (Some(before), Some(after)) = (before, after) else { return Ok(()) };
     if after.transaction < before.transaction {
         if before.is_clean {
-            // The library has found the newest state damaged and uses the one before it: acknowledged writes would be
-            // lost without an error.
+            // The library has found the newest state damaged and uses the one before it: acknowledged writes
+            // would be lost without an error.
             return Err(DAMAGED.to_owned());
         }
         tracing::warn!(
@@ -118,8 +118,8 @@ impl Overlay {
     }
 }
 
-/// The parts of `length` bytes at `offset` by block: its number, the begin of the part in the block and in the bytes,
-/// and the length.
+/// The parts of `length` bytes at `offset` by block: its number, the begin of the part in the block and in
+/// the bytes, and the length.
 fn parts(offset: u64, length: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
     let mut done = 0;
     std::iter::from_fn(move || {

@@ -1,5 +1,5 @@
-//! Damaged files: whichever bytes change, a store serves all of its objects or reports the damage; it never panics and
-//! never has other objects than the written ones.
+//! Damaged files: whichever bytes change, a store serves all of its objects or reports the damage; it never
+//! panics and never has other objects than the written ones.
 
 use std::fs;
 use std::path::Path;
@@ -33,8 +33,8 @@ fn written(directory: &Path) -> (Vec<u8>, Vec<(String, StoredRecord)>) {
     (fs::read(directory.join(STORE_FILE)).unwrap(), objects)
 }
 
-/// Pseudo-random numbers that are the same in each run (Steele and others, "Fast splittable pseudorandom number
-/// generators", 2014).
+/// Pseudo-random numbers that are the same in each run (Steele and others, "Fast splittable pseudorandom
+/// number generators", 2014).
 struct Random(u64);
 
 impl Random {
@@ -46,8 +46,8 @@ impl Random {
     }
 }
 
-/// Damages the bytes by a seed: some bits flipped, a page overwritten, swapped with another or emptied, or the end cut
-/// off.
+/// Damages the bytes by a seed: some bits flipped, a page overwritten, swapped with another or emptied, or
+/// the end cut off.
 fn damage(bytes: &mut Vec<u8>, seed: u64) -> String {
     const PAGE: usize = 4096;
     let mut random = Random(seed);
@@ -97,7 +97,9 @@ fn damaged_store_is_whole_or_refused() {
         let mut bytes = good.clone();
         let kind = damage(&mut bytes, seed);
         fs::write(&path, &bytes).unwrap();
-        match ConfigStore::open(directory.path()).and_then(|mut store| store.load().map(|found| (store, found))) {
+        match ConfigStore::open(directory.path())
+            .and_then(|mut store| store.load().map(|found| (store, found)))
+        {
             Ok((mut store, found)) => {
                 assert!(found == objects, "seed {seed}, {kind}: {} objects", found.len());
                 store.versions(u64::MAX, 1_000).unwrap();
@@ -193,7 +195,8 @@ fn store_without_checksums_is_read_and_raised() {
     let database = Database::open(&path).unwrap();
     let write = database.begin_write().unwrap();
     let mut old =
-        StoredRecord { text: "{}".to_owned(), created_index: 1, modified_index: 1, expires_at_ms: None }.encode();
+        StoredRecord { text: "{}".to_owned(), created_index: 1, modified_index: 1, expires_at_ms: None }
+            .encode();
     old.truncate(old.len() - 4);
     old[0] = 1;
     write.open_table(OBJECTS).unwrap().insert("routes/old", old.as_slice()).unwrap();

@@ -1,9 +1,9 @@
-//! Guards calls of the storage library. The library trusts the pages it reads, so that a damaged page may fail one of
-//! its assertions; such a panic is a fault of the file. It does not know the calls.
+//! Guards calls of the storage library. The library trusts the pages it reads, so that a damaged page may
+//! fail one of its assertions; such a panic is a fault of the file. It does not know the calls.
 //!
-//! Two measures keep such a panic from doing harm. Its text is not printed, because the caller reports the fault
-//! itself. And the library's objects are not dropped while the stack unwinds, because a second panic, in a `drop`,
-//! would abort the process: they are leaked, and the store is not used afterwards.
+//! Two measures keep such a panic from doing harm. Its text is not printed, because the caller reports the
+//! fault itself. And the library's objects are not dropped while the stack unwinds, because a second panic,
+//! in a `drop`, would abort the process: they are leaked, and the store is not used afterwards.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
@@ -14,8 +14,8 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether a panic of this thread would be caught and reported as a fault of the store. A panic hook prints nothing
-/// then.
+/// Whether a panic of this thread would be caught and reported as a fault of the store. A panic hook prints
+/// nothing then.
 pub fn panic_is_expected() -> bool {
     DEPTH.get() > 0
 }
@@ -37,8 +37,8 @@ pub(super) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, Panicked> {
     })
 }
 
-/// An object of the library that is leaked instead of dropped while its thread panics. Outside of [`guarded`], a panic
-/// of its `drop` is caught.
+/// An object of the library that is leaked instead of dropped while its thread panics. Outside of
+/// [`guarded`], a panic of its `drop` is caught.
 #[derive(Debug)]
 pub(super) struct Leaked<T>(Option<T>);
 
@@ -79,8 +79,8 @@ impl<T> Drop for Leaked<T> {
         } else if panic_is_expected() {
             drop(object);
         } else {
-            // A panic here loses no data: tables and transactions that must be dropped properly are dropped inside a
-            // guarded call.
+            // A panic here loses no data: tables and transactions that must be dropped properly are dropped
+            // inside a guarded call.
             let _ = guarded(|| drop(object));
         }
     }

@@ -1,6 +1,6 @@
-//! The addresses of the process that holds a data directory, kept in a file beside its lock, so that commands find the
-//! process on any port. The lock decides whether there is such a process; the file of a process that has ended is
-//! ignored. It does not know the requests.
+//! The addresses of the process that holds a data directory, kept in a file beside its lock, so that commands
+//! find the process on any port. The lock decides whether there is such a process; the file of a process that
+//! has ended is ignored. It does not know the requests.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -52,8 +52,8 @@ impl RunningInstance {
         std::fs::rename(unfinished, path)
     }
 
-    /// The process that runs on `directory`; none if there is none. Waits up to `STARTING_WITHIN` for a process that
-    /// is just starting or taking over.
+    /// The process that runs on `directory`; none if there is none. Waits up to `STARTING_WITHIN` for a
+    /// process that is just starting or taking over.
     ///
     /// # Errors
     /// The lock cannot be read.

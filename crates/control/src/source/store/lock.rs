@@ -1,5 +1,5 @@
-//! The lock that reserves a data directory for one process, or for two during a handover: a holder may share it with
-//! its successor. It does not know the files in the directory.
+//! The lock that reserves a data directory for one process, or for two during a handover: a holder may share
+//! it with its successor. It does not know the files in the directory.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
@@ -11,8 +11,8 @@ use thiserror::Error;
 
 use super::instance::announced;
 
-/// Held for as long as the process uses the directory. The kernel releases it when the last process with a descriptor
-/// of it has ended, also after a crash.
+/// Held for as long as the process uses the directory. The kernel releases it when the last process with a
+/// descriptor of it has ended, also after a crash.
 #[derive(Debug)]
 pub struct DirectoryLock {
     directory: PathBuf,
@@ -39,7 +39,8 @@ pub enum LockError {
 }
 
 impl DirectoryLock {
-    /// Creates the directory if it is missing and takes its lock; writes the id of this process into the lock file.
+    /// Creates the directory if it is missing and takes its lock; writes the id of this process into the lock
+    /// file.
     pub fn take(directory: &Path) -> Result<DirectoryLock, LockError> {
         let io = |cause| LockError::Io { directory: directory.to_owned(), cause };
         make_directory(directory).map_err(io)?;
@@ -94,7 +95,8 @@ impl DirectoryLock {
         Ok(DirectoryLock { directory: self.directory.clone(), file: self.file.try_clone()? })
     }
 
-    /// The process that holds the lock of `directory`; none if the lock is free. The check does not disturb the holder.
+    /// The process that holds the lock of `directory`; none if the lock is free. The check does not disturb
+    /// the holder.
     ///
     /// # Errors
     /// The lock file cannot be read, or is held by a process that has not written its id.

@@ -1,12 +1,12 @@
-//! A copy of a store of an older format, kept beside it before the first write raises the format, because the version that
-//! wrote the store cannot read it afterwards.
+//! A copy of a store of an older format, kept beside it before the first write raises the format, because the
+//! version that wrote the store cannot read it afterwards.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Copies the store at `path`, which no process has open. A copy of the same format that is there already is replaced: the
-/// store may have been written since.
+/// Copies the store at `path`, which no process has open. A copy of the same format that is there already is
+/// replaced: the store may have been written since.
 ///
 /// # Errors
 /// The error of the system call; an earlier copy is then unchanged.

@@ -131,7 +131,10 @@ fn truncated_store_is_refused_without_a_panic() {
     let bytes = std::fs::read(&path).unwrap();
     for length in [1, 100, 4096, 5000, bytes.len() / 2] {
         std::fs::write(&path, &bytes[..length]).unwrap();
-        assert!(matches!(ConfigStore::open(directory.path()), Err(StoreError::Unusable { .. })), "{length} bytes");
+        assert!(
+            matches!(ConfigStore::open(directory.path()), Err(StoreError::Unusable { .. })),
+            "{length} bytes"
+        );
     }
 }
 
@@ -149,8 +152,8 @@ fn child_writes_until_it_is_killed() {
     }
 }
 
-/// A child process writes and acknowledges on its standard output. It is killed (SIGKILL) in between, and the last
-/// acknowledged write of every key, or a later one, must be in the store.
+/// A child process writes and acknowledges on its standard output. It is killed (SIGKILL) in between, and the
+/// last acknowledged write of every key, or a later one, must be in the store.
 #[test]
 fn acknowledged_writes_survive_a_killed_process() {
     let directory = tempfile::tempdir().unwrap();
@@ -189,7 +192,8 @@ fn reopened_store_reuses_no_revision() {
     let mut store = ConfigStore::open(directory.path()).unwrap();
     put(&mut store, "routes/1", "a");
     put(&mut store, "routes/1", "b");
-    // The state after a commit with a failed fsync and bytes that reached the disk: the fields are set by hand.
+    // The state after a commit with a failed fsync and bytes that reached the disk: the fields are set by
+    // hand.
     store.database = None;
     store.revision = 1;
     assert_eq!(put(&mut store, "routes/2", "c").modified_index, 3);
@@ -198,8 +202,8 @@ fn reopened_store_reuses_no_revision() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
-    /// Committed writes are present after a crash, others are not (the file as it was on disk while the store was still
-    /// open).
+    /// Committed writes are present after a crash, others are not (the file as it was on disk while the store
+    /// was still open).
     #[test]
     fn committed_writes_survive_a_crash(
         transactions in proptest::collection::vec(

@@ -6,10 +6,10 @@ use redb::{ReadableTable, WriteTransaction};
 
 use super::failures;
 use super::guard::{Leaked, guarded};
-use super::versions::{RevisionLabel, PendingRevision};
+use super::versions::{PendingRevision, RevisionLabel};
 use super::{
-    FORMAT, FORMAT_VERSION, KEPT, LOGGED, OBJECTS, ORIGIN, REVISION, StoredRecord, ConfigStore, StoreError, failed,
-    put_bytes, put_number,
+    ConfigStore, FORMAT, FORMAT_VERSION, KEPT, LOGGED, OBJECTS, ORIGIN, REVISION, StoreError, StoredRecord,
+    failed, put_bytes, put_number,
 };
 
 /// Condition of a put.
@@ -55,14 +55,15 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// The next revision. Every single write takes one, so that the answer to a write names exactly that write.
+    /// The next revision. Every single write takes one, so that the answer to a write names exactly that
+    /// write.
     pub fn advance(&mut self) -> u64 {
         self.revision += 1;
         self.revision
     }
 
-    /// Sets the author of later changes, and records them as revisions. A change without an author ends the recorded
-    /// history.
+    /// Sets the author of later changes, and records them as revisions. A change without an author ends the
+    /// recorded history.
     pub fn sign(&mut self, label: RevisionLabel) {
         self.label = Some(label);
     }
@@ -75,8 +76,8 @@ impl<'a> Transaction<'a> {
     /// Writes one object under the current revision and returns its record.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] when `expect` does not hold; the transaction stays usable. Otherwise a failure of the
-    /// file; the transaction is then unusable.
+    /// [`StoreError::Conflict`] when `expect` does not hold; the transaction stays usable. Otherwise a
+    /// failure of the file; the transaction is then unusable.
     pub fn put(
         &mut self,
         key: &str,
@@ -118,7 +119,8 @@ impl<'a> Transaction<'a> {
         })
     }
 
-    /// Sets the revision of the source of copied objects. It may be lower than the previous revision of this store.
+    /// Sets the revision of the source of copied objects. It may be lower than the previous revision of this
+    /// store.
     pub fn copy_revision(&mut self, revision: u64) {
         self.revision = revision;
     }
@@ -155,7 +157,8 @@ impl<'a> Transaction<'a> {
             let table = Leaked::new(write.open_table(OBJECTS).map_err(failed)?);
             let bytes = table.get(key).map_err(failed)?;
             let decode = |bytes: &[u8]| {
-                StoredRecord::decode(bytes).map_err(|fault| StoreError::Failed(format!("object {key}: {fault}")))
+                StoredRecord::decode(bytes)
+                    .map_err(|fault| StoreError::Failed(format!("object {key}: {fault}")))
             };
             bytes.map(|bytes| decode(bytes.value())).transpose()
         })

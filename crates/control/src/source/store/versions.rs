@@ -1,11 +1,11 @@
-//! The changes of every revision: author, time, way, and each object as it was before. Applied backwards from the
-//! newest revision, they give the state of every kept revision. It knows neither the meaning of the objects nor the
-//! reason for a rollback.
+//! The changes of every revision: author, time, way, and each object as it was before. Applied backwards from
+//! the newest revision, they give the state of every kept revision. It knows neither the meaning of the
+//! objects nor the reason for a rollback.
 //!
-//! A version is a kept revision. Beside the objects the store has a table of heads (revision → [`RevisionInfo`]) and a table
-//! of earlier records ((revision, key) → record, empty for an object that did not exist). Both are written in the
-//! transaction of the change itself. The state after a change is not stored: it is the earlier record of the key's next
-//! change, or the present object.
+//! A version is a kept revision. Beside the objects the store has a table of heads (revision →
+//! [`RevisionInfo`]) and a table of earlier records ((revision, key) → record, empty for an object that did
+//! not exist). Both are written in the transaction of the change itself. The state after a change is not
+//! stored: it is the earlier record of the key's next change, or the present object.
 
 mod find;
 mod version;
@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, HashMap};
 use redb::{ReadTransaction, ReadableTable, TableDefinition, TableError, WriteTransaction};
 
 use super::guard::Leaked;
-use super::{OBJECTS, StoredRecord, ConfigStore, StoreError, failed};
+use super::{ConfigStore, OBJECTS, StoreError, StoredRecord, failed};
 
-pub use version::{RevisionLabel, RevisionInfo, VersionSource};
+pub use version::{RevisionInfo, RevisionLabel, VersionSource};
 
 /// One object of a revision: before and after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,8 +121,8 @@ impl ConfigStore {
         Ok(Some((version, changed)))
     }
 
-    /// Every key that was changed after `revision`, with its record at `revision`; none where that revision is not kept
-    /// any more or does not exist yet.
+    /// Every key that was changed after `revision`, with its record at `revision`; none where that revision
+    /// is not kept any more or does not exist yet.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -135,7 +135,8 @@ impl ConfigStore {
 }
 
 impl RevisionLog {
-    /// Reads the log from the file. `logged` is the revision up to which changes were recorded, `revision` the store's.
+    /// Reads the log from the file. `logged` is the revision up to which changes were recorded, `revision`
+    /// the store's.
     pub(super) fn read(
         read: &ReadTransaction,
         logged: Option<u64>,
@@ -177,8 +178,8 @@ impl RevisionLog {
         self.count > 1 && (self.count > self.limits.versions || self.bytes > self.limits.bytes)
     }
 
-    /// Writes the changes of the transaction, and removes the changes beyond the limits. `before` is the previous
-    /// revision of the store.
+    /// Writes the changes of the transaction, and removes the changes beyond the limits. `before` is the
+    /// previous revision of the store.
     pub(super) fn write(
         mut self,
         write: &WriteTransaction,
@@ -195,8 +196,8 @@ impl RevisionLog {
         for PendingRevision { revision, label, changes } in pending {
             let mut bytes = 0;
             let objects = u32::try_from(changes.len()).unwrap_or(u32::MAX);
-            // For a key that was written twice in one revision, the record that the first write found must be stored,
-            // so it is inserted last.
+            // For a key that was written twice in one revision, the record that the first write found must be
+            // stored, so it is inserted last.
             for (key, before) in changes.into_iter().rev() {
                 let record = before.map(|record| record.encode()).unwrap_or_default();
                 bytes += (key.len() + record.len()) as u64 + ROW_BYTES;
@@ -288,14 +289,14 @@ fn opened<T>(table: Result<T, TableError>) -> Result<Option<T>, StoreError> {
 const VERSIONS: TableDefinition<u64, &[u8]> = TableDefinition::new("versions");
 /// Table: revision and key → the [`StoredRecord`] before the change, or no bytes.
 const UNDO: TableDefinition<(u64, &str), &[u8]> = TableDefinition::new("undo");
-/// Limit of kept revisions: weeks of changes of a busy team, and a script that writes every object one by one does not
-/// remove all revisions of the day before.
+/// Limit of kept revisions: weeks of changes of a busy team, and a script that writes every object one by one
+/// does not remove all revisions of the day before.
 const VERSIONS_MAX: usize = 10_000;
-/// Limit of the bytes of their changes: two rewrites of the largest file that is read (100,000 routes). The newest
-/// revision is kept whatever its size, because it can then be undone.
+/// Limit of the bytes of their changes: two rewrites of the largest file that is read (100,000 routes). The
+/// newest revision is kept whatever its size, because it can then be undone.
 const VERSIONS_BYTES_MAX: u64 = 512 << 20;
-/// Limit of rows of dropped revisions that one commit removes, so that a small write after a huge one does not remove
-/// all of its rows.
+/// Limit of rows of dropped revisions that one commit removes, so that a small write after a huge one does
+/// not remove all of its rows.
 const REMOVED_ROWS_MAX: usize = 1_000;
 /// Approximate overhead of a row besides key and record, in bytes.
 const ROW_BYTES: u64 = 16;

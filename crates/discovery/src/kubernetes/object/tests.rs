@@ -27,7 +27,10 @@ fn slices_keep_addresses_with_conditions() {
     let slice = &page.slices[0];
     assert_eq!((&*slice.service, &*slice.name), ("shop/web", "web-1"));
     let states: Vec<AddressState> = slice.subsets[0].addresses.iter().map(|address| address.state).collect();
-    assert_eq!(states, [AddressState::Ready, AddressState::Ready, AddressState::Draining, AddressState::Closed]);
+    assert_eq!(
+        states,
+        [AddressState::Ready, AddressState::Ready, AddressState::Draining, AddressState::Closed]
+    );
     assert_eq!(slice.subsets[0].ports.len(), 1);
     assert!(slice.reason.as_ref().unwrap().contains("is no host"));
 }

@@ -1,5 +1,5 @@
-//! The name of a subscription: namespace, group and service. Keys of upstreams that differ in other arguments only share
-//! one. It does not connect.
+//! The name of a subscription: namespace, group and service. Keys of upstreams that differ in other arguments
+//! only share one. It does not connect.
 
 use model::discovery::ServiceKey;
 use serde_json::{Value, json};

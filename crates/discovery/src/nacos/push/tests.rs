@@ -6,15 +6,16 @@ use crate::blocks::RegistryTimeouts;
 use crate::http::TlsSettings;
 use crate::nacos::answer::NacosRules;
 
-/// A push connection to these servers that follows these services, with the sender of further ones and the receiver of
-/// changes.
+/// A push connection to these servers that follows these services, with the sender of further ones and the
+/// receiver of changes.
 pub(super) fn pushing(
     servers: Vec<String>,
     wanted: Vec<ServiceKey>,
 ) -> (NacosPush, watch::Sender<Vec<ServiceKey>>, mpsc::Receiver<ServiceKey>) {
     let http = vec!["http://127.0.0.1:1".to_owned()];
-    let client =
-        RegistryTimeouts::default().client(http, TlsSettings::default(), 1024, &BuildContext::default()).unwrap();
+    let client = RegistryTimeouts::default()
+        .client(http, TlsSettings::default(), 1024, &BuildContext::default())
+        .unwrap();
     let rules = NacosRules { default_weight: 1, is_grpc: false };
     let asker = Arc::new(NacosClient::new(client, "/nacos/v1/", None, None, rules));
     let (changes, receiver) = mpsc::channel(8);

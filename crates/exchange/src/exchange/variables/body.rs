@@ -1,5 +1,5 @@
-//! Variables that lie in the request body: arguments of forms, paths into JSON and forms, parts of a GraphQL request. It
-//! notes where a variable would have needed an unread body, and does not read it itself.
+//! Variables that lie in the request body: arguments of forms, paths into JSON and forms, parts of a GraphQL
+//! request. It notes where a variable would have needed an unread body, and does not read it itself.
 
 use jsonx::{Bounds, Object, Value as Json};
 use message::{FieldId, Method};
@@ -43,8 +43,8 @@ pub(super) fn path_argument<'a>(exchange: &'a Exchange, path: &JsonPath) -> Opti
     path.value(json.as_ref()?)
 }
 
-/// `graphql_name`, `graphql_operation`, `graphql_root_fields`: of the `query` argument of a GET, or of a POST with a
-/// body that is JSON with a `query`, or the document itself.
+/// `graphql_name`, `graphql_operation`, `graphql_root_fields`: of the `query` argument of a GET, or of a POST
+/// with a body that is JSON with a `query`, or the document itself.
 pub(super) fn graphql(exchange: &Exchange, part: GraphqlVariable) -> Option<Value<'_>> {
     let call = match exchange.request.method {
         Method::Get => exchange.body.parsed().graphql.get_or_init(|| in_query(exchange.request.query()?)),
@@ -72,7 +72,10 @@ fn in_query(query: &[u8]) -> Option<GraphqlSummary> {
 
 fn in_json(body: &[u8]) -> Option<GraphqlSummary> {
     let request = jsonx::parse(body, Bounds::BODY).ok()?.value;
-    GraphqlSummary::parse(request.get("query")?.as_str()?, request.get("operationName").and_then(Json::as_str))
+    GraphqlSummary::parse(
+        request.get("query")?.as_str()?,
+        request.get("operationName").and_then(Json::as_str),
+    )
 }
 
 fn in_text(body: &[u8]) -> Option<GraphqlSummary> {

@@ -1,5 +1,6 @@
-//! The GraphQL operation of a request: its kind, its name and its top-level fields. Pure: from a document's text, under
-//! limits on nesting and tokens, so that no document costs a worker more than a few milliseconds or overflows its stack.
+//! The GraphQL operation of a request: its kind, its name and its top-level fields. Pure: from a document's
+//! text, under limits on nesting and tokens, so that no document costs a worker more than a few milliseconds
+//! or overflows its stack.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::catch_unwind;
@@ -9,7 +10,8 @@ use apollo_parser::cst::{
     Definition, Document, FragmentDefinition, OperationDefinition, Selection, SelectionSet,
 };
 
-/// Levels of selections, lists and objects. Queries have a dozen; the parser and the release of its tree recurse.
+/// Levels of selections, lists and objects. Queries have a dozen; the parser and the release of its tree
+/// recurse.
 const DEPTH_MAX: usize = 100;
 /// Tokens of a document, white space included: what is parsed on a worker is parsed within milliseconds.
 const TOKENS_MAX: usize = 15_000;
@@ -26,10 +28,11 @@ pub struct GraphqlSummary {
 }
 
 impl GraphqlSummary {
-    /// The operation called `wanted`, else the first. Nothing if the document is malformed, beyond a limit or holds no
-    /// operation.
+    /// The operation called `wanted`, else the first. Nothing if the document is malformed, beyond a limit or
+    /// holds no operation.
     pub fn parse(document: &str, wanted: Option<&str>) -> Option<GraphqlSummary> {
-        // The parser asserts invariants of its own. None is known to break, and none may cost the worker if one does.
+        // The parser asserts invariants of its own. None is known to break, and none may cost the worker if
+        // one does.
         catch_unwind(|| GraphqlSummary::parse_unguarded(document, wanted)).ok().flatten()
     }
 
@@ -66,8 +69,8 @@ fn chosen(document: &Document, wanted: Option<&str>) -> Option<OperationDefiniti
     operations().find(is_wanted).or_else(|| operations().next())
 }
 
-/// Walks the top level; a fragment's fields count as if they stood in its place, so that a condition on a field cannot
-/// be evaded by wrapping it up. Each fragment is opened once, whatever circle they form.
+/// Walks the top level; a fragment's fields count as if they stood in its place, so that a condition on a
+/// field cannot be evaded by wrapping it up. Each fragment is opened once, whatever circle they form.
 fn root_fields(document: &Document, selections: SelectionSet) -> Vec<String> {
     let mut fields = Vec::new();
     let mut seen = HashSet::new();
@@ -229,7 +232,8 @@ mod tests {
         "null ",
     ];
 
-    /// The stack of a worker is 2 MiB, as that of a test's thread; a thread with less shows that there is room.
+    /// The stack of a worker is 2 MiB, as that of a test's thread; a thread with less shows that there is
+    /// room.
     #[test]
     fn bombs_end_at_a_limit() {
         let nested =

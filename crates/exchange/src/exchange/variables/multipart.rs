@@ -1,5 +1,5 @@
-//! The fields of a `multipart/form-data` body (RFC 7578, RFC 2046 section 5.1). Pure: from a body held in memory. It
-//! knows names and contents, no files, encodings or nesting.
+//! The fields of a `multipart/form-data` body (RFC 7578, RFC 2046 section 5.1). Pure: from a body held in
+//! memory. It knows names and contents, no files, encodings or nesting.
 
 /// Parts that are looked at: more than any form has.
 const PARTS_MAX: usize = 1_000;
@@ -13,9 +13,9 @@ pub(super) fn boundary(content_type: &[u8]) -> Option<&[u8]> {
     parameter(parameters, b"boundary").filter(|boundary| !boundary.is_empty())
 }
 
-/// Name and content of each part that has a name, in order. What comes behind a malformed part is not looked at. Line breaks
-/// are CRLF, or LF alone if the first delimiter ends so, as written by hand and read by APISIX; never both in one body, so
-/// that a value with a bare LF is no delimiter for this gateway alone.
+/// Name and content of each part that has a name, in order. What comes behind a malformed part is not looked
+/// at. Line breaks are CRLF, or LF alone if the first delimiter ends so, as written by hand and read by
+/// APISIX; never both in one body, so that a value with a bare LF is no delimiter for this gateway alone.
 pub(super) fn fields<'b>(body: &'b [u8], boundary: &[u8]) -> Vec<(&'b [u8], &'b [u8])> {
     let mut fields = Vec::new();
     let dashes = [b"--", boundary].concat();
@@ -30,7 +30,8 @@ pub(super) fn fields<'b>(body: &'b [u8], boundary: &[u8]) -> Vec<(&'b [u8], &'b 
     let delimiter = [line_break, &*dashes].concat();
     let blank_line = [line_break, line_break].concat();
     for _ in 0..PARTS_MAX {
-        // Behind the last delimiter stand two dashes, behind every other one a line break, perhaps after spaces.
+        // Behind the last delimiter stand two dashes, behind every other one a line break, perhaps after
+        // spaces.
         let Some(part) = behind_spaces(rest).strip_prefix(line_break) else { break };
         let Some(end) = memchr::memmem::find(part, &delimiter) else { break };
         if let Some(field) = field(&part[..end], &blank_line) {
@@ -56,8 +57,9 @@ fn field<'b>(part: &'b [u8], blank_line: &[u8]) -> Option<(&'b [u8], &'b [u8])> 
     Some((name, &part[head_end + blank_line.len()..]))
 }
 
-/// The parameter `name` of a header field's value, with or without quotes. A quoted value ends at the next quote: names
-/// and boundaries that hold one are not written by any browser (RFC 7578 section 2 lets them be percent-encoded).
+/// The parameter `name` of a header field's value, with or without quotes. A quoted value ends at the next
+/// quote: names and boundaries that hold one are not written by any browser (RFC 7578 section 2 lets them be
+/// percent-encoded).
 fn parameter<'v>(value: &'v [u8], name: &[u8]) -> Option<&'v [u8]> {
     let mut rest = value;
     loop {

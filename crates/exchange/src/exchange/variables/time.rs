@@ -8,8 +8,8 @@ use crate::exchange::Exchange;
 
 /// Milliseconds as seconds with three decimals.
 pub(super) fn seconds(ms: u64) -> Vec<u8> {
-    // Digits by hand, here and below: the formatter of the standard library takes several times as long, for a field that
-    // most log formats have.
+    // Digits by hand, here and below: the formatter of the standard library takes several times as long, for
+    // a field that most log formats have.
     let mut text = Vec::with_capacity(USUAL_BYTES);
     push(&mut text, ms / 1_000, 1);
     text.push(b'.');

@@ -53,7 +53,9 @@ impl fmt::Display for CircuitOpenReason {
             CircuitOpenReason::FailureRate { percent, requests } => {
                 write!(formatter, "{percent} % of {requests} requests failed")
             }
-            CircuitOpenReason::Latency(ms) => write!(formatter, "a mean latency of {ms} ms, far above the other nodes"),
+            CircuitOpenReason::Latency(ms) => {
+                write!(formatter, "a mean latency of {ms} ms, far above the other nodes")
+            }
             CircuitOpenReason::ProbeFailed => formatter.write_str("a probe failed"),
         }
     }

@@ -108,7 +108,8 @@ fn time_doubles_only_after_an_early_relapse() {
         let (rules, circuit) = (rules(), opened(&rules()));
         let probe = probe(&circuit, &rules, 1_000);
         circuit.note(&rules, 1_000, Success, Some(probe));
-        let opening = circuit.open(&rules, 1_000 + closed_ms, 0, CircuitOpenReason::ConsecutiveFailures(3)).unwrap();
+        let opening =
+            circuit.open(&rules, 1_000 + closed_ms, 0, CircuitOpenReason::ConsecutiveFailures(3)).unwrap();
         assert_eq!(opening.for_ms, for_ms, "{closed_ms}");
     }
 }

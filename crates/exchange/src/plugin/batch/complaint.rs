@@ -1,5 +1,5 @@
-//! Log lines of a queue that loses entries, each kind of loss at its own pace. It counts nothing for metrics. Lines about the
-//! queue of error log lines are not put into that queue.
+//! Log lines of a queue that loses entries, each kind of loss at its own pace. It counts nothing for metrics.
+//! Lines about the queue of error log lines are not put into that queue.
 
 use super::settings::QueueSettings;
 use crate::observe::error_tap;

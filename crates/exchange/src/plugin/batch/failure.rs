@@ -1,4 +1,5 @@
-//! The failure of a delivery: the reason, how much of the batch arrived before it, and whether a repetition can help.
+//! The failure of a delivery: the reason, how much of the batch arrived before it, and whether a repetition
+//! can help.
 
 /// Why a batch was not delivered, or not whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -7,8 +8,8 @@ pub struct DeliveryFailure {
     pub reason: String,
     /// How many entries were delivered. Without `left` they are those at the beginning of the batch.
     pub delivered: usize,
-    /// The indices of the entries that are sent again, ascending; without it those behind the delivered ones. The other
-    /// entries that were not delivered are given up.
+    /// The indices of the entries that are sent again, ascending; without it those behind the delivered ones.
+    /// The other entries that were not delivered are given up.
     pub left: Option<Vec<usize>>,
     /// The peer would refuse the entries again, so they are not sent again.
     pub is_final: bool,
@@ -20,8 +21,8 @@ impl DeliveryFailure {
         DeliveryFailure { reason: reason.into(), delivered, left: None, is_final: false }
     }
 
-    /// A failure after which only the entries at the indices `left`, ascending, are worth another attempt; `delivered` of the
-    /// others have arrived.
+    /// A failure after which only the entries at the indices `left`, ascending, are worth another attempt;
+    /// `delivered` of the others have arrived.
     pub fn with_left(delivered: usize, left: Vec<usize>, reason: impl Into<String>) -> DeliveryFailure {
         DeliveryFailure { left: Some(left), ..DeliveryFailure::after(delivered, reason) }
     }

@@ -1,5 +1,6 @@
-//! The task of one queue on the service thread: sleeps until a batch is due, sends it on its way, goes on. Batches are
-//! delivered beside each other within a bound; each is repeated as the settings say and then given up.
+//! The task of one queue on the service thread: sleeps until a batch is due, sends it on its way, goes on.
+//! Batches are delivered beside each other within a bound; each is repeated as the settings say and then
+//! given up.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::pace::{FlushTime, due};
-use super::{DELIVERIES_MAX, DeliveryFailure, BatchEntry, BatchQueueState, Sink, now_ms};
+use super::{BatchEntry, BatchQueueState, DELIVERIES_MAX, DeliveryFailure, Sink, now_ms};
 use crate::plugin::outbound::HttpClient;
 use net::env;
 
@@ -83,8 +84,8 @@ async fn take(shared: &Arc<BatchQueueState>, receiver: &mut UnboundedReceiver<Ba
 }
 
 impl BatchInFlight {
-    /// Keeps the entries that are worth another attempt, and makes room for the others in the queue. Entries that were given
-    /// up are counted as failed and told of.
+    /// Keeps the entries that are worth another attempt, and makes room for the others in the queue. Entries
+    /// that were given up are counted as failed and told of.
     fn settle(&mut self, failure: &DeliveryFailure) {
         let (count, mut index, mut bytes) = (self.entries.len(), 0, 0);
         self.entries.retain(|entry| {
@@ -110,7 +111,12 @@ impl BatchQueueState {
     }
 }
 
-async fn deliver(mut batch: BatchInFlight, sink: Rc<dyn Sink>, client: Rc<HttpClient>, _slot: OwnedSemaphorePermit) {
+async fn deliver(
+    mut batch: BatchInFlight,
+    sink: Rc<dyn Sink>,
+    client: Rc<HttpClient>,
+    _slot: OwnedSemaphorePermit,
+) {
     let shared = batch.shared.clone();
     let mut failures = 0_u32;
     loop {

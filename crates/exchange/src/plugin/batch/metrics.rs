@@ -1,5 +1,5 @@
-//! The counters of queues: one series for each name and owner, kept for the life of the process so that a counter never
-//! goes back, within a bound. The losing or delivering task adds to them.
+//! The counters of queues: one series for each name and owner, kept for the life of the process so that a
+//! counter never goes back, within a bound. The losing or delivering task adds to them.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 use super::settings::QueueSettings;
 use stdx::prometheus_text::{header, sample};
 
-/// Series kept apart; queues beyond it count together under the name `other`, so that no number of routes makes a
-/// scrape grow without end.
+/// Series kept apart; queues beyond it count together under the name `other`, so that no number of routes
+/// makes a scrape grow without end.
 const SERIES_MAX: usize = 1_000;
 
 /// The labels of a series: the queue's name, and the object it belongs to.

@@ -11,8 +11,8 @@ pub(super) enum FlushTime {
     At(u64),
 }
 
-/// When `waiting` entries are due of which the oldest came at `first_ms` and the youngest at `last_ms`. At the end of
-/// the process, or of the queue, nothing is held back.
+/// When `waiting` entries are due of which the oldest came at `first_ms` and the youngest at `last_ms`. At
+/// the end of the process, or of the queue, nothing is held back.
 pub(super) fn due(
     settings: &QueueSettings,
     waiting: usize,

@@ -25,8 +25,8 @@ pub(super) fn settings() -> QueueSettings {
     }
 }
 
-/// Keeps the batches it gets; fails as often as `failures` says, after `accepted` entries of a batch, and holds everything
-/// back until the gate is open.
+/// Keeps the batches it gets; fails as often as `failures` says, after `accepted` entries of a batch, and
+/// holds everything back until the gate is open.
 #[derive(Clone, Default)]
 struct Recorder {
     accepted: usize,

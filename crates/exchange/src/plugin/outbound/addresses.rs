@@ -1,5 +1,5 @@
-//! The addresses of one destination: its name is looked up in the background like those of nodes, and each address is held
-//! against the policy before anything connects to it. It opens nothing.
+//! The addresses of one destination: its name is looked up in the background like those of nodes, and each
+//! address is held against the policy before anything connects to it. It opens nothing.
 
 use std::sync::Arc;
 
@@ -7,13 +7,14 @@ use model::outbound::OutboundPolicy;
 use stdx::published::Published;
 
 use super::error::{OutboundCause, OutboundError};
-use net::endpoint::{KeepAlive, EndpointProtocol};
+use net::endpoint::{EndpointProtocol, KeepAlive};
 use net::env;
-use net::nodes::{NodeSet, NodePlan, PlannedNode};
+use net::nodes::{NodePlan, NodeSet, PlannedNode};
 use net::resolver::Resolver;
 use net::tls::client::ClientTls;
 
-/// Milliseconds between two looks whether the name has an address: shorter than a query on a local network is noticed.
+/// Milliseconds between two looks whether the name has an address: shorter than a query on a local network is
+/// noticed.
 const LOOKUP_POLL_MS: u64 = 5;
 
 /// See the module.
@@ -52,8 +53,15 @@ impl Addresses {
         };
         let nodes = Arc::new(Published::new(Arc::new(NodeSet::default())));
         // The policy is asked with each call, so that a failure can say which address it is.
-        let plan =
-            NodePlan { nodes: vec![node], tls, protocol, keep_alive, derive: None, note: None, refuses: None };
+        let plan = NodePlan {
+            nodes: vec![node],
+            tls,
+            protocol,
+            keep_alive,
+            derive: None,
+            note: None,
+            refuses: None,
+        };
         resolver.follow(&nodes, plan);
         Addresses { place: place.into(), nodes, policy }
     }
@@ -63,8 +71,8 @@ impl Addresses {
         &self.place
     }
 
-    /// The addresses as they are known now. Takes a lock for as long as a pointer is copied; a call follows that takes
-    /// a thousand times longer.
+    /// The addresses as they are known now. Takes a lock for as long as a pointer is copied; a call follows
+    /// that takes a thousand times longer.
     ///
     /// # Errors
     /// The name has no address, or none that may be reached.

@@ -1,5 +1,6 @@
-//! A thread's client: it keeps idle connections by endpoint, opens new ones through the seam, and makes one call from
-//! the choice of an address to the last byte of the answer. What a call is about is its caller's business.
+//! A thread's client: it keeps idle connections by endpoint, opens new ones through the seam, and makes one
+//! call from the choice of an address to the last byte of the answer. What a call is about is its caller's
+//! business.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use http::{HeaderName, HeaderValue, header};
 use message::FieldId;
 use stdx::hash::FastMap;
 
-use super::connection::{OutboundConnection, ExchangeFault};
+use super::connection::{ExchangeFault, OutboundConnection};
 use super::destination::OutboundDestination;
 use super::error::{OutboundCause, OutboundError};
 use super::open::{OpenFailure, open, within};
@@ -18,8 +19,8 @@ use net::endpoint::Endpoint;
 use net::env;
 use net::nodes::NodeSet;
 
-/// Calls under way to one endpoint on one thread. A peer that has a thousand of them to answer will not be helped by
-/// more, and each holds a request of a client.
+/// Calls under way to one endpoint on one thread. A peer that has a thousand of them to answer will not be
+/// helped by more, and each holds a request of a client.
 const IN_FLIGHT_MAX: u32 = 1_024;
 
 /// See the module. Plugins reach their thread's through the worker, batches are handed theirs.
@@ -91,7 +92,8 @@ impl HttpClient {
         for turn in 0..nodes.nodes.len() {
             let node = &nodes.nodes[first.wrapping_add(turn) % nodes.nodes.len()];
             let _under_way = UnderWay::begin(self, node.endpoint.id)?;
-            // A kept connection may be closed by the peer while the request is on its way; what can be repeated is.
+            // A kept connection may be closed by the peer while the request is on its way; what can be
+            // repeated is.
             while let Some(mut kept) = self.take(node.endpoint.id, host) {
                 match self.exchange(&mut kept, request, head, limits).await {
                     Ok(response) => {
@@ -235,7 +237,8 @@ impl HttpClient {
     }
 }
 
-/// Of the failures at two addresses of a name, the one that says more: a refused certificate rather than a refused connection.
+/// Of the failures at two addresses of a name, the one that says more: a refused certificate rather than a
+/// refused connection.
 pub(super) fn more_telling(before: Option<OpenFailure>, last: OpenFailure) -> OpenFailure {
     match before {
         Some(before) if matches!(before.0, OutboundCause::Certificate | OutboundCause::Tls) => before,

@@ -105,7 +105,8 @@ impl OutboundConnection {
         }
     }
 
-    /// Whether it can serve another request now: the peer has not closed it, and nothing of the last one is left.
+    /// Whether it can serve another request now: the peer has not closed it, and nothing of the last one is
+    /// left.
     pub(super) fn is_idle(&mut self) -> bool {
         if !self.is_clean || !self.stream.is_readable() {
             return self.is_clean;

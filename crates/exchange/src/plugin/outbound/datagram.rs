@@ -1,5 +1,5 @@
-//! Datagrams to a server that a plugin's configuration names: logs, StatsD, syslog over UDP. A datagram is handed to the
-//! kernel or refused at once, so that no thread waits. It knows no format and splits nothing.
+//! Datagrams to a server that a plugin's configuration names: logs, StatsD, syslog over UDP. A datagram is
+//! handed to the kernel or refused at once, so that no thread waits. It knows no format and splits nothing.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -12,7 +12,7 @@ use super::addresses::{Addresses, Connecting};
 use super::error::{OutboundCause, OutboundError};
 use super::stream::{StreamDestinations, host_and_port};
 use crate::observe::pace::Pace;
-use net::endpoint::{KeepAlive, EndpointProtocol};
+use net::endpoint::{EndpointProtocol, KeepAlive};
 use net::env;
 use net::resolver::Resolver;
 
@@ -53,7 +53,8 @@ impl DatagramDestination {
         policy: Arc<OutboundPolicy>,
     ) -> Result<DatagramDestination, String> {
         let (host, port) = host_and_port(place)?;
-        let connecting = Connecting { tls: None, protocol: EndpointProtocol::Raw, keep_alive: KeepAlive::default() };
+        let connecting =
+            Connecting { tls: None, protocol: EndpointProtocol::Raw, keep_alive: KeepAlive::default() };
         let addresses = Addresses::follow(place, host, port, connecting, resolver, policy);
         Ok(DatagramDestination {
             addresses,
@@ -62,13 +63,13 @@ impl DatagramDestination {
         })
     }
 
-    /// Hands a datagram to the kernel. Whether it arrives is not known. The kernel reports the refusal of an earlier datagram
-    /// with the next one, which it does not send; that one is then sent from a new socket, because the server may have come
-    /// back since.
+    /// Hands a datagram to the kernel. Whether it arrives is not known. The kernel reports the refusal of an
+    /// earlier datagram with the next one, which it does not send; that one is then sent from a new socket,
+    /// because the server may have come back since.
     ///
     /// # Errors
-    /// The cause and the place: the name has no address, the address is out of bounds, the port was closed for the new socket
-    /// too, the datagram is too long, or the kernel's buffer is full.
+    /// The cause and the place: the name has no address, the address is out of bounds, the port was closed
+    /// for the new socket too, the datagram is too long, or the kernel's buffer is full.
     pub fn send(&self, datagram: &[u8]) -> Result<(), OutboundError> {
         let nodes = self.addresses.nodes()?;
         let address = nodes.nodes[0].endpoint.address;
@@ -96,7 +97,8 @@ impl DatagramDestination {
     }
 }
 
-/// Hands a datagram to the socket of `address`, which is opened where there is none. After an error it is closed.
+/// Hands a datagram to the socket of `address`, which is opened where there is none. After an error it is
+/// closed.
 fn send_to(open: &mut OpenSocket, address: SocketAddr, datagram: &[u8]) -> io::Result<()> {
     let socket = match open.take() {
         Some((known, socket)) if known == address => socket,
@@ -107,8 +109,8 @@ fn send_to(open: &mut OpenSocket, address: SocketAddr, datagram: &[u8]) -> io::R
     Ok(())
 }
 
-/// The refusal of the datagram that was just sent, if the kernel knows of it already: it does where the server is on this
-/// machine.
+/// The refusal of the datagram that was just sent, if the kernel knows of it already: it does where the
+/// server is on this machine.
 fn refusal(open: &mut OpenSocket) -> io::Result<()> {
     let error = open.as_ref().and_then(|(_, socket)| socket.take_error().ok().flatten());
     match error {

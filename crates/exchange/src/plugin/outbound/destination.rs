@@ -1,4 +1,5 @@
-//! The destination of a plugin's calls: a URI, read once, with its addresses and its TLS identity. It opens nothing.
+//! The destination of a plugin's calls: a URI, read once, with its addresses and its TLS identity. It opens
+//! nothing.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use model::outbound::OutboundPolicy;
 use super::addresses::{Addresses, Connecting};
 use super::error::{OutboundCause, OutboundError};
 use super::tls::OutboundTls;
-use net::endpoint::{KeepAlive, EndpointProtocol};
+use net::endpoint::{EndpointProtocol, KeepAlive};
 use net::nodes::NodeSet;
 use net::resolver::Resolver;
 use net::tls::identity::{ALPN_HTTP1, ClientIdentities};
@@ -86,8 +87,8 @@ const PORT_OF_HTTP: u16 = 80;
 const PORT_OF_HTTPS: u16 = 443;
 
 impl OutboundDestination {
-    /// A destination with a name that `resolver` looks up from now on; its idle connections are kept as `keep_alive` says.
-    /// An `https` URI is reached with the identity that `tls` describes.
+    /// A destination with a name that `resolver` looks up from now on; its idle connections are kept as
+    /// `keep_alive` says. An `https` URI is reached with the identity that `tls` describes.
     ///
     /// # Errors
     /// Why plugins cannot reach `uri`, a sentence.
@@ -136,7 +137,8 @@ impl OutboundDestination {
         self.addresses.nodes()
     }
 
-    /// Waits until the name was looked up, with an address or without, at most `wait_ms` milliseconds; how many it has waited.
+    /// Waits until the name was looked up, with an address or without, at most `wait_ms` milliseconds; how
+    /// many it has waited.
     pub async fn looked_up(&self, wait_ms: u64) -> u64 {
         self.addresses.looked_up(wait_ms).await
     }

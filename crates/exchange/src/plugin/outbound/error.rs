@@ -1,5 +1,5 @@
-//! Why a call of a plugin failed: a closed table of causes with the side at fault, the place, and the detail. It
-//! decides nothing: whether a request may pass all the same is the plugin's business.
+//! Why a call of a plugin failed: a closed table of causes with the side at fault, the place, and the detail.
+//! It decides nothing: whether a request may pass all the same is the plugin's business.
 
 use std::fmt;
 

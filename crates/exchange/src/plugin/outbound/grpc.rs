@@ -1,5 +1,5 @@
-//! Unary gRPC calls to a server that a plugin's configuration names, over one kept HTTP/2 connection. Messages are bytes
-//! here; the plugin knows their meaning.
+//! Unary gRPC calls to a server that a plugin's configuration names, over one kept HTTP/2 connection.
+//! Messages are bytes here; the plugin knows their meaning.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use super::destination::{self, UriParts};
 use super::error::{OutboundCause, OutboundError};
 use super::open::{OpenFailure, open, within};
 use super::tls::OutboundTls;
-use net::endpoint::{KeepAlive, EndpointProtocol};
+use net::endpoint::{EndpointProtocol, KeepAlive};
 use net::env;
 use net::resolver::Resolver;
 use net::tls::identity::{ALPN_HTTP2, ClientIdentities};
 
-/// A server for calls; its name is looked up in the background. The connection lives on the thread of the first call, as long
-/// as the destination.
+/// A server for calls; its name is looked up in the background. The connection lives on the thread of the
+/// first call, as long as the destination.
 pub struct GrpcDestination {
     addresses: Addresses,
     uri: Box<str>,
@@ -88,7 +88,8 @@ impl GrpcDestination {
         &self.uri
     }
 
-    /// Waits until the name was looked up, with an address or without, at most `wait_ms` milliseconds; how many it has waited.
+    /// Waits until the name was looked up, with an address or without, at most `wait_ms` milliseconds; how
+    /// many it has waited.
     pub async fn looked_up(&self, wait_ms: u64) -> u64 {
         self.addresses.looked_up(wait_ms).await
     }

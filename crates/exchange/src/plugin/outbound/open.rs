@@ -1,4 +1,5 @@
-//! Opening a connection to one address of a destination, with its TLS handshake, within a time. It keeps none.
+//! Opening a connection to one address of a destination, with its TLS handshake, within a time. It keeps
+//! none.
 
 use std::future::Future;
 

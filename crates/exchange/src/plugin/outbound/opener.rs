@@ -1,4 +1,5 @@
-//! Destinations that are known only while requests run: the endpoints that a discovery document lists. It calls none.
+//! Destinations that are known only while requests run: the endpoints that a discovery document lists. It
+//! calls none.
 
 use std::sync::Arc;
 
@@ -31,8 +32,8 @@ impl DestinationOpener {
     /// The destination `uri`, after its name was looked up once or `wait_ms` milliseconds have passed.
     ///
     /// # Errors
-    /// Why plugins cannot reach `uri`, a sentence (see [`super::check_uri`]). A name without an address is no error here: the
-    /// call to the destination fails with it.
+    /// Why plugins cannot reach `uri`, a sentence (see [`super::check_uri`]). A name without an address is no
+    /// error here: the call to the destination fails with it.
     pub async fn open(
         &self,
         uri: &str,
@@ -46,8 +47,8 @@ impl DestinationOpener {
         Ok(destination)
     }
 
-    /// The destination `uri` for unary calls of gRPC, of which scheme, host and port count. Its name is looked up as that of
-    /// [`DestinationOpener::open`] is.
+    /// The destination `uri` for unary calls of gRPC, of which scheme, host and port count. Its name is
+    /// looked up as that of [`DestinationOpener::open`] is.
     ///
     /// # Errors
     /// As for [`DestinationOpener::open`].

@@ -8,7 +8,8 @@ use message::{Headers, Method};
 pub struct OutboundRequest {
     /// The method.
     pub method: Method,
-    /// Fields besides Host, Content-Length and User-Agent, which are added. Fields about the connection are left out.
+    /// Fields besides Host, Content-Length and User-Agent, which are added. Fields about the connection are
+    /// left out.
     pub headers: Headers,
     /// The body; it can be shared by several requests.
     pub body: Bytes,

@@ -1,8 +1,9 @@
-//! A byte stream to a server that a plugin's configuration names, with or without TLS, for protocols other than HTTP: Redis,
-//! Kafka, gRPC. The plugin speaks the protocol; this opens the stream, within a time, and reads and writes.
+//! A byte stream to a server that a plugin's configuration names, with or without TLS, for protocols other
+//! than HTTP: Redis, Kafka, gRPC. The plugin speaks the protocol; this opens the stream, within a time, and
+//! reads and writes.
 //!
-//! Dropping a stream, or a future of it, closes the connection. Streams are not pooled: a plugin keeps those that it uses
-//! again. A stream belongs to the thread that opened it.
+//! Dropping a stream, or a future of it, closes the connection. Streams are not pooled: a plugin keeps those
+//! that it uses again. A stream belongs to the thread that opened it.
 
 use std::future::poll_fn;
 use std::io;
@@ -18,7 +19,7 @@ use super::client::more_telling;
 use super::error::{OutboundCause, OutboundError};
 use super::open::{open, within};
 use super::tls::OutboundTls;
-use net::endpoint::{KeepAlive, EndpointProtocol};
+use net::endpoint::{EndpointProtocol, KeepAlive};
 use net::resolver::Resolver;
 use net::tls::identity::ClientIdentities;
 use net::transport::Transport;
@@ -54,7 +55,8 @@ impl StreamDestination {
         Ok(StreamDestination { addresses, server_name, next: AtomicUsize::new(0) })
     }
 
-    /// Opens a stream. The addresses of a name are tried by turns, each within `timeout_ms` with its TLS handshake.
+    /// Opens a stream. The addresses of a name are tried by turns, each within `timeout_ms` with its TLS
+    /// handshake.
     ///
     /// # Errors
     /// The cause, the place and the side at fault.
@@ -73,7 +75,8 @@ impl StreamDestination {
         Err(self.addresses.error(cause, detail))
     }
 
-    /// Waits until the name was looked up, with an address or without, at most `wait_ms` milliseconds; how many it has waited.
+    /// Waits until the name was looked up, with an address or without, at most `wait_ms` milliseconds; how
+    /// many it has waited.
     pub async fn looked_up(&self, wait_ms: u64) -> u64 {
         self.addresses.looked_up(wait_ms).await
     }
@@ -104,8 +107,8 @@ impl StreamDestinations {
         StreamDestinations { tls, identities, resolver, policy }
     }
 
-    /// A destination from `HOST:PORT`. A name is looked up from now on, so that the first streams to it may fail with
-    /// [`OutboundCause::NoAddress`].
+    /// A destination from `HOST:PORT`. A name is looked up from now on, so that the first streams to it may
+    /// fail with [`OutboundCause::NoAddress`].
     ///
     /// # Errors
     /// Why streams cannot be opened to it, a sentence.
@@ -142,8 +145,8 @@ impl OutboundStream {
         within(timeout_ms, read).await.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Writes all of `data`, within `timeout_ms`. After an error the stream is of no further use, because it is not known how
-    /// much was written.
+    /// Writes all of `data`, within `timeout_ms`. After an error the stream is of no further use, because it
+    /// is not known how much was written.
     ///
     /// # Errors
     /// The socket's, and [`io::ErrorKind::TimedOut`].
@@ -162,14 +165,15 @@ impl OutboundStream {
         within(timeout_ms, write).await.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Whether the other side has neither closed the stream nor sent anything, as far as it has arrived. Of a stream that
-    /// was kept it tells whether it can be used again; bytes that have arrived are lost.
+    /// Whether the other side has neither closed the stream nor sent anything, as far as it has arrived. Of a
+    /// stream that was kept it tells whether it can be used again; bytes that have arrived are lost.
     pub fn is_quiet(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         self.transport.poll_read(&mut cx, &mut [0; 1]).is_pending()
     }
 
-    /// Closes the sending side within `timeout_ms`; over TLS, with close_notify, which a peer that reads nothing holds up.
+    /// Closes the sending side within `timeout_ms`; over TLS, with close_notify, which a peer that reads
+    /// nothing holds up.
     ///
     /// # Errors
     /// The socket's, and [`io::ErrorKind::TimedOut`].

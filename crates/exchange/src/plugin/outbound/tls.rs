@@ -1,4 +1,5 @@
-//! The TLS settings of a plugin's connections: what its configuration says of verification and of its own certificate.
+//! The TLS settings of a plugin's connections: what its configuration says of verification and of its own
+//! certificate.
 
 use net::tls::identity::{CertificateAndKey, ClientIdentity};
 
@@ -11,8 +12,8 @@ pub struct OutboundTls {
     pub roots: Option<Box<str>>,
     /// The certificate chain and the key to show, in PEM.
     pub certificate: Option<CertificateAndKey>,
-    /// The name that the certificate has to be valid for and that is sent as SNI; the host of the destination without it.
-    /// Only for streams: the URI of an HTTP destination says the name.
+    /// The name that the certificate has to be valid for and that is sent as SNI; the host of the destination
+    /// without it. Only for streams: the URI of an HTTP destination says the name.
     pub server_name: Option<Box<str>>,
 }
 

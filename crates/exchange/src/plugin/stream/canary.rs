@@ -1,5 +1,5 @@
-//! Two versions of an extension behind one instance of layer 4: each session is served by one of them from its beginning to its
-//! end, as [`crate::plugin::canary`] does it for requests. It knows no language.
+//! Two versions of an extension behind one instance of layer 4: each session is served by one of them from
+//! its beginning to its end, as [`crate::plugin::canary`] does it for requests. It knows no language.
 
 use super::{StreamFlow, StreamPhase, StreamPlugin, StreamSession};
 use crate::plugin::canary::Canary;
@@ -83,8 +83,10 @@ mod tests {
     fn session_keeps_the_version_that_it_drew() {
         let both: &[StreamPhase] = &[StreamPhase::Preread, StreamPhase::Log];
         let [active, canary] = ["active", "canary"].map(|name| Arc::new(Named(name, AtomicUsize::new(0))));
-        let version =
-            |plugin: &Arc<Named>| CanaryVersion { plugin: plugin.clone() as Arc<dyn StreamPlugin>, phases: both };
+        let version = |plugin: &Arc<Named>| CanaryVersion {
+            plugin: plugin.clone() as Arc<dyn StreamPlugin>,
+            phases: both,
+        };
         let vars = Some(Expression::compile(&json!([["remote_addr", "==", "10.0.0.2"]])).unwrap());
         let share = CanaryShare { percent: 100.0, vars, choice: 7 };
         let plugin = CanaryStreamPlugin::new(version(&active), version(&canary), share);

@@ -1,5 +1,5 @@
-//! A compiled chain of layer 4: instances sorted once and split by phase, as [`crate::plugin::chain`] is for HTTP. It
-//! knows the order of plugins and nothing of where they were written.
+//! A compiled chain of layer 4: instances sorted once and split by phase, as [`crate::plugin::chain`] is for
+//! HTTP. It knows the order of plugins and nothing of where they were written.
 
 use std::sync::Arc;
 
@@ -89,8 +89,8 @@ impl StreamChain {
         !self.instances.has(StreamPhase::Preread as usize)
     }
 
-    /// Runs the preread phase from the instance number `position` on, until one refuses the session, or needs more first
-    /// bytes: `position` is that instance then.
+    /// Runs the preread phase from the instance number `position` on, until one refuses the session, or needs
+    /// more first bytes: `position` is that instance then.
     pub async fn preread(&self, session: &mut StreamSession, position: &mut usize) -> Preread {
         while let Some(instance) = self.instances.of(StreamPhase::Preread as usize).nth(*position) {
             if instance.applies(session) {

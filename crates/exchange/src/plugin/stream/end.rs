@@ -1,5 +1,5 @@
-//! Why a session of layer 4 ended: one closed table of ends with their codes for logs and metrics and the status that nginx
-//! gives them. How a session is carried is not known here.
+//! Why a session of layer 4 ended: one closed table of ends with their codes for logs and metrics and the
+//! status that nginx gives them. How a session is carried is not known here.
 
 use crate::failure::{Blame, Cause};
 
@@ -22,8 +22,8 @@ pub enum SessionEnd {
     PrereadTimeout,
     /// The client closed before it had sent the first bytes that the routes ask for.
     PrereadClosed,
-    /// The first bytes are no beginning of the protocol that the route or a plugin asks for, too many, or a PROXY protocol header of
-    /// a peer that may send none.
+    /// The first bytes are no beginning of the protocol that the route or a plugin asks for, too many, or a
+    /// PROXY protocol header of a peer that may send none.
     PrereadFault,
     /// Bytes break the rules of the protocol that the route names.
     ProtocolFault,

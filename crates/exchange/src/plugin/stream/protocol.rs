@@ -1,5 +1,6 @@
-//! Protocols that are spoken inside sessions of layer 4: the kind that a stream route names in `protocol`, its compiled form, and
-//! its view of the bytes of one session. Bytes are passed on as they are; a protocol reads along, and may hold the client's back.
+//! Protocols that are spoken inside sessions of layer 4: the kind that a stream route names in `protocol`,
+//! its compiled form, and its view of the bytes of one session. Bytes are passed on as they are; a protocol
+//! reads along, and may hold the client's back.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -40,7 +41,8 @@ pub struct ProtocolSettings<'a> {
 
 /// A compiled protocol of a stream route, shared by all workers.
 pub trait StreamProtocol: Send + Sync + 'static {
-    /// Begins to read the bytes of a session. `is_logged` says that calls are logged, so that their texts are wanted.
+    /// Begins to read the bytes of a session. `is_logged` says that calls are logged, so that their texts are
+    /// wanted.
     fn open(&self, session: &StreamSession, is_logged: bool) -> Box<dyn ProtocolSession>;
 }
 
@@ -56,13 +58,18 @@ pub trait ProtocolSession {
     ///
     /// # Errors
     /// As for [`ProtocolSession::client_sent`].
-    fn node_sent(&mut self, bytes: &[u8], ended: &mut dyn FnMut(ProtocolCall)) -> Result<(), Cow<'static, str>>;
+    fn node_sent(
+        &mut self,
+        bytes: &[u8],
+        ended: &mut dyn FnMut(ProtocolCall),
+    ) -> Result<(), Cow<'static, str>>;
 
     /// The session is over. `ended` gets the calls that have had no end.
     fn close(&mut self, ended: &mut dyn FnMut(ProtocolCall));
 }
 
-/// A call that has ended: the variables that loggers and their filters see in addition to those of the session.
+/// A call that has ended: the variables that loggers and their filters see in addition to those of the
+/// session.
 pub struct ProtocolCall {
     /// Names and values.
     pub variables: Vec<(&'static str, Box<str>)>,

@@ -1,5 +1,6 @@
-//! One session of layer 4 on its way through the gateway, a connection or the datagrams of one client: as plugins,
-//! expressions and logs see it. It reads and writes nothing; the code that carries the bytes counts them here.
+//! One session of layer 4 on its way through the gateway, a connection or the datagrams of one client: as
+//! plugins, expressions and logs see it. It reads and writes nothing; the code that carries the bytes counts
+//! them here.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -56,12 +57,13 @@ pub struct StreamSession {
     pub proxy: Option<Rc<ProxyContext>>,
     /// The TLS connection with the client, where it ends here.
     pub tls: Option<Rc<TlsContext>>,
-    /// The bytes that the client has sent first, as far as they were looked at; of datagrams the first one. Empty again
-    /// once the session has a node.
+    /// The bytes that the client has sent first, as far as they were looked at; of datagrams the first one.
+    /// Empty again once the session has a node.
     pub first_bytes: Vec<u8>,
     /// The server name of the TLS handshake, if one was read.
     pub sni: Option<Box<str>>,
-    /// The protocols that the TLS handshake offers by ALPN, if one was read; where TLS ends here, the one that was agreed.
+    /// The protocols that the TLS handshake offers by ALPN, if one was read; where TLS ends here, the one
+    /// that was agreed.
     pub alpn: Box<[Box<str>]>,
     /// The client id of an MQTT CONNECT, if a plugin has read one.
     pub mqtt_client_id: Option<Box<str>>,
@@ -141,8 +143,8 @@ impl StreamSession {
         self.ended_ns.saturating_sub(self.started_ns)
     }
 
-    /// The status that nginx gives sessions: 200 for one that was served, 403 for one that was refused, 502 for one without
-    /// a node, 500 where the gateway is to blame, 400 where the client is; 0 before the end.
+    /// The status that nginx gives sessions: 200 for one that was served, 403 for one that was refused, 502
+    /// for one without a node, 500 where the gateway is to blame, 400 where the client is; 0 before the end.
     pub fn status(&self) -> u16 {
         self.end.map_or(0, SessionEnd::status)
     }

@@ -1,12 +1,12 @@
-//! Extensions in the compiled configuration: their instances are made anew when their versions change, and a version that
-//! cannot be built leaves the former instances in force.
+//! Extensions in the compiled configuration: their instances are made anew when their versions change, and a
+//! version that cannot be built leaves the former instances in force.
 
 use exchange::options::AttemptTimeouts;
 use exchange::plugin::extension::{Extension, ExtensionLanguage};
 use exchange::plugin::extension_loader::Loader;
 use exchange::plugin::services::Services;
 use model::catalog::PluginCatalog;
-use model::snapshot::{SnapshotChange, FaultPolicy};
+use model::snapshot::{FaultPolicy, SnapshotChange};
 use model::{PluginInfo, WrittenObject};
 use serde_json::json;
 
@@ -77,8 +77,13 @@ impl Stage {
         let fixed = loader.load_with_priority("fixed", "tiny", b"x", Some(3)).unwrap();
         let infos: Vec<PluginInfo> = vec![fixed.info.clone()];
         Stage {
-            compiler: SnapshotCompiler::new(&[], router::Mode::default(), AttemptTimeouts::default(), services)
-                .with_fixed_extensions(&[fixed]),
+            compiler: SnapshotCompiler::new(
+                &[],
+                router::Mode::default(),
+                AttemptTimeouts::default(),
+                services,
+            )
+            .with_fixed_extensions(&[fixed]),
             catalog: PluginCatalog::new(infos).unwrap().with_loader(Arc::new(loader)),
             snapshot: Snapshot::empty(),
         }

@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use model::WrittenObject;
 use model::catalog::{PluginCatalog, PluginInfo};
-use model::snapshot::{SnapshotChange, FaultPolicy};
+use model::snapshot::{FaultPolicy, SnapshotChange};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::compile::SnapshotCompiler;
 use crate::runtime::Runtime;
 use exchange::options::AttemptTimeouts;
-use exchange::plugin::{PluginPhase, Plugin, PluginKind};
+use exchange::plugin::{Plugin, PluginKind, PluginPhase};
 
 static BUILT: AtomicUsize = AtomicUsize::new(0);
 static STOPPED: AtomicUsize = AtomicUsize::new(0);
@@ -71,7 +71,12 @@ impl Stage {
         info.metadata_schema = Some(json!({"type": "object"}).into());
         let services = Arc::new(exchange::testing::services());
         Stage {
-            compiler: SnapshotCompiler::new(&KINDS, router::Mode::default(), AttemptTimeouts::default(), services),
+            compiler: SnapshotCompiler::new(
+                &KINDS,
+                router::Mode::default(),
+                AttemptTimeouts::default(),
+                services,
+            ),
             catalog: PluginCatalog::new(vec![info]).unwrap(),
             snapshot: Snapshot::empty(),
         }

@@ -1,5 +1,6 @@
-//! The side of the clients: datagrams of a listener's socket are received in batches, and each is given to the session of its
-//! client, or begins one. A listener that closes begins no session, and serves those that it has until they are idle.
+//! The side of the clients: datagrams of a listener's socket are received in batches, and each is given to
+//! the session of its client, or begins one. A listener that closes begins no session, and serves those that
+//! it has until they are idle.
 
 use std::future::poll_fn;
 use std::net::UdpSocket;
@@ -8,7 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use exchange::observe::histogram::bump;
 use net::env;
-use net::env::udp::{DatagramBatch, ClientSocket};
+use net::env::udp::{ClientSocket, DatagramBatch};
 
 use super::port::Port;
 use super::table::SessionKey;
@@ -42,7 +43,8 @@ impl DatagramWorker {
                 () = open.closing() => {}
             }
         }
-        // Another process receives what clients send from now on, if there is one; nodes may answer here until then.
+        // Another process receives what clients send from now on, if there is one; nodes may answer here
+        // until then.
         if open.queue() == Some(AcceptQueuePolicy::Leave) {
             return;
         }

@@ -1,5 +1,5 @@
-//! The side of the nodes: sockets with answers are found by one look, read into the batch of the worker, and the batch is sent to
-//! the clients at once.
+//! The side of the nodes: sockets with answers are found by one look, read into the batch of the worker, and
+//! the batch is sent to the clients at once.
 
 use std::future::poll_fn;
 use std::io;
@@ -14,8 +14,8 @@ use net::env::udp::{DatagramSendFault, fault_of};
 use super::DatagramWorker;
 use crate::observe::datagram_counts::DropReason;
 
-/// Slots that the first read of a node's socket may fill, because most have one datagram and each slot costs. A read that fills
-/// fewer has emptied its socket.
+/// Slots that the first read of a node's socket may fill, because most have one datagram and each slot costs.
+/// A read that fills fewer has emptied its socket.
 const FIRST_SLOTS: usize = 2;
 /// Slots that each further read may fill.
 const SLOTS_AT_ONCE: usize = 8;

@@ -1,5 +1,5 @@
-//! The beginning of a session: its first datagram finds the route, plugins decide, and it goes to a node. A plugin that waits
-//! gets a task; datagrams that arrive meanwhile wait with the session, up to a limit.
+//! The beginning of a session: its first datagram finds the route, plugins decide, and it goes to a node. A
+//! plugin that waits gets a task; datagrams that arrive meanwhile wait with the session, up to a limit.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -143,7 +143,8 @@ impl Drop for DecidingPlace {
     }
 }
 
-/// Finds the route of a session by its addresses and its first datagram, in which no name of a TLS handshake is looked for.
+/// Finds the route of a session by its addresses and its first datagram, in which no name of a TLS handshake
+/// is looked for.
 fn find_route(context: &WorkerContext, record: &mut SessionRecord) -> Result<Arc<StreamRoute>, SessionEnd> {
     let generation = context.generation();
     let asks = generation.stream_table.asks(&query(&record.session, None));
@@ -166,7 +167,8 @@ fn find_route(context: &WorkerContext, record: &mut SessionRecord) -> Result<Arc
     Ok(route)
 }
 
-/// Runs the plugins for `timeout_ms` at most. A datagram is whole, so that one that asks for more bytes refuses it.
+/// Runs the plugins for `timeout_ms` at most. A datagram is whole, so that one that asks for more bytes
+/// refuses it.
 async fn decide(route: Arc<StreamRoute>, mut record: SessionRecord, timeout_ms: u64) -> Decided {
     let mut position = 0;
     let session = &mut record.session;

@@ -1,5 +1,6 @@
-//! One session: its node with a connected socket, its counts, and how it ends. A node that refuses datagrams (ICMP) before it has
-//! answered one is left for another one; one that has answered ends the session, and the next datagram begins another.
+//! One session: its node with a connected socket, its counts, and how it ends. A node that refuses datagrams
+//! (ICMP) before it has answered one is left for another one; one that has answered ends the session, and the
+//! next datagram begins another.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -10,7 +11,7 @@ use smallvec::SmallVec;
 
 use exchange::failure::{Blame, Cause, ExchangeFailure};
 use exchange::plugin::stream::SessionEnd;
-use net::env::udp::{ReceiveCounts, DatagramBatch, DatagramSendFault, NodePoll, NodeSocket, fault_of};
+use net::env::udp::{DatagramBatch, DatagramSendFault, NodePoll, NodeSocket, ReceiveCounts, fault_of};
 use net::proxy_protocol::ProxyHeaderVersion;
 
 use super::port::{Port, count_of};
@@ -26,13 +27,15 @@ use crate::upstream::connect_failure::connect_cause;
 use crate::upstream::protection::hold::UpstreamPlace;
 use crate::upstream::wanted::WantedNode;
 
-/// Datagrams of one session that wait for the decision of a plugin, at most; a client sends few before it has an answer.
+/// Datagrams of one session that wait for the decision of a plugin, at most; a client sends few before it has
+/// an answer.
 const WAITING_MAX: usize = 8;
 /// Their bytes, at most.
 const WAITING_MAX_BYTES: usize = 16 * 1_024;
 
-/// An idle timeout of sessions of a closed listener: they do not keep the process, or the address, for minutes. Datagrams have no end of
-/// a session, so that any shorter time cuts off clients that wait: resolvers ask again after 5 s.
+/// An idle timeout of sessions of a closed listener: they do not keep the process, or the address, for
+/// minutes. Datagrams have no end of a session, so that any shorter time cuts off clients that wait:
+/// resolvers ask again after 5 s.
 const CLOSING_IDLE_MS: u64 = 5_000;
 
 /// The parts of a worker that sessions use.
@@ -104,7 +107,11 @@ impl DatagramSession {
             port: port.clone(),
             client: key.client,
             local: port.has_addresses().then_some(key.local),
-            state: if record.is_some() { DatagramSessionState::WithoutNode } else { DatagramSessionState::Deciding(Vec::new()) },
+            state: if record.is_some() {
+                DatagramSessionState::WithoutNode
+            } else {
+                DatagramSessionState::Deciding(Vec::new())
+            },
             idle_timeout_ms: or_never(route.idle_timeout_ms),
             ends_ms: now_ms.saturating_add(or_never(route.session_timeout_ms)),
             requests: 0,
@@ -243,8 +250,14 @@ impl DatagramSession {
     ///
     /// # Errors
     /// The kernel's: nothing has arrived, or the node refuses datagrams.
-    pub(super) fn take_answers(&mut self, batch: &mut DatagramBatch, most: usize) -> io::Result<ReceiveCounts> {
-        let DatagramSessionState::AtNode(socket, _) = &self.state else { return Err(io::ErrorKind::WouldBlock.into()) };
+    pub(super) fn take_answers(
+        &mut self,
+        batch: &mut DatagramBatch,
+        most: usize,
+    ) -> io::Result<ReceiveCounts> {
+        let DatagramSessionState::AtNode(socket, _) = &self.state else {
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
         let answers = socket.receive(batch, most, self.client, self.local)?;
         if self.responses == 0
             && answers.datagrams > 0
@@ -341,7 +354,8 @@ impl DatagramSession {
 
     /// The session has ended so.
     pub(super) fn finish(mut self, context: &WorkerContext, end: SessionEnd) {
-        // Datagrams that wait for the decision of plugins are dropped with it; the decision then ends the record.
+        // Datagrams that wait for the decision of plugins are dropped with it; the decision then ends the
+        // record.
         let waiting: u64 = self.take_waiting().iter().map(|(bytes, segment)| count_of(bytes, *segment)).sum();
         if waiting > 0 {
             context.status.datagrams.dropped(DropReason::Waiting, waiting);

@@ -1,9 +1,9 @@
-//! The sessions of a worker by client: found by key in one step, bounded, and in the order of their last use, so that the one
-//! that was idle longest gives way to a new one. It opens no socket.
+//! The sessions of a worker by client: found by key in one step, bounded, and in the order of their last use,
+//! so that the one that was idle longest gives way to a new one. It opens no socket.
 //!
-//! The addresses of datagrams can be forged, and a flood of them must not push out the sessions of real clients. So a session is
-//! on probation until its client has sent a datagram after an answer, and sessions on probation give way first while they
-//! hold more than an eighth of the places.
+//! The addresses of datagrams can be forged, and a flood of them must not push out the sessions of real
+//! clients. So a session is on probation until its client has sent a datagram after an answer, and sessions
+//! on probation give way first while they hold more than an eighth of the places.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -27,7 +27,8 @@ pub(super) struct SessionKey {
     pub(super) local: IpAddr,
 }
 
-/// A place of the table. Its number is a token's lower half; the upper half tells the sessions of one place apart.
+/// A place of the table. Its number is a token's lower half; the upper half tells the sessions of one place
+/// apart.
 struct SessionSlot<S> {
     key: SessionKey,
     turn: u32,

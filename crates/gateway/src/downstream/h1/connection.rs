@@ -11,8 +11,9 @@ use crate::downstream::listener_state::OpenListener;
 use exchange::exchange::{CompactAddress, ConnectionContext, ProxyContext, RequestScheme, TlsContext};
 use net::transport::Transport;
 
-/// A client's connection between exchanges: small, and without a buffer while it is idle. It lives in a box of its own,
-/// since an `async fn` would keep two copies of what it is given, one as its argument and one as its variable.
+/// A client's connection between exchanges: small, and without a buffer while it is idle. It lives in a box
+/// of its own, since an `async fn` would keep two copies of what it is given, one as its argument and one as
+/// its variable.
 pub(crate) struct H1Connection {
     pub(crate) stream: Transport,
     pub(crate) input: Option<Buffer>,
@@ -35,7 +36,8 @@ pub(crate) struct H1Connection {
     counted: ConnectionGuard,
 }
 
-/// A request head of which only a part has arrived. Besides the bytes, this is all the memory that a slow client holds.
+/// A request head of which only a part has arrived. Besides the bytes, this is all the memory that a slow
+/// client holds.
 #[derive(Clone, Copy)]
 pub(super) struct PartialHead {
     /// When its first byte was read.
@@ -82,8 +84,8 @@ impl H1Connection {
         }
     }
 
-    /// Whether it may turn out to speak HTTP/2: its listener serves it, and no request has come before. Over TLS the
-    /// handshake decides (RFC 9113 section 3.2).
+    /// Whether it may turn out to speak HTTP/2: its listener serves it, and no request has come before. Over
+    /// TLS the handshake decides (RFC 9113 section 3.2).
     pub(super) fn takes_http2(&self) -> bool {
         self.requests == 0 && self.tls.is_none() && self.listener.serves_http2()
     }
@@ -93,8 +95,8 @@ impl H1Connection {
         Buffer::small()
     }
 
-    /// Reads what the kernel has accepted and the event loop has not reported yet, so that such a request is answered
-    /// although the connection is about to end. False if there is nothing.
+    /// Reads what the kernel has accepted and the event loop has not reported yet, so that such a request is
+    /// answered although the connection is about to end. False if there is nothing.
     pub(super) fn take_arrived(&mut self) -> bool {
         let mut input = H1Connection::take_input();
         let count = self.stream.read_arrived(input.spare_mut());

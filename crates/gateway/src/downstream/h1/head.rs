@@ -1,5 +1,5 @@
-//! Reading the head of a request on an HTTP/1 connection. A client that sends it in parts holds a buffer for its bytes,
-//! and no exchange.
+//! Reading the head of a request on an HTTP/1 connection. A client that sends it in parts holds a buffer for
+//! its bytes, and no exchange.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -14,8 +14,8 @@ use exchange::Exchange;
 use exchange::failure::{Cause, ExchangeFailure};
 
 impl H1Connection {
-    /// Reads on until the head may be complete, cannot become complete, or is late: only then an exchange is taken for
-    /// it. False when the connection is over.
+    /// Reads on until the head may be complete, cannot become complete, or is late: only then an exchange is
+    /// taken for it. False when the connection is over.
     pub(super) fn poll_rest_of_head(&mut self, cx: &mut Context<'_>, timer: &ConnectionTimer) -> Poll<bool> {
         let limits = &timer.context.local.options.limits.head;
         let (Some(partial), Some(input)) = (&mut self.partial, &mut self.input) else {
@@ -60,15 +60,16 @@ const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 /// As much of it as the parser of HTTP/1 has to see at least to refuse it.
 const HTTP2_PREFACE_LEAST: usize = b"PRI * HTTP/2".len();
 
-/// Whether the bytes that a fresh connection begins with, and that are no head of HTTP/1, are the preface of HTTP/2.
+/// Whether the bytes that a fresh connection begins with, and that are no head of HTTP/1, are the preface of
+/// HTTP/2.
 #[cold]
 fn is_http2(input: &[u8]) -> bool {
     let length = input.len().min(HTTP2_PREFACE.len());
     length >= HTTP2_PREFACE_LEAST && input[..length] == HTTP2_PREFACE[..length]
 }
 
-/// Reads one request's head, once it has begun to arrive. A client that sends it in parts holds no exchange while the
-/// rest is on its way.
+/// Reads one request's head, once it has begun to arrive. A client that sends it in parts holds no exchange
+/// while the rest is on its way.
 pub(super) async fn read_head(
     timer: &ConnectionTimer,
     connection: &mut H1Connection,
@@ -99,7 +100,8 @@ pub(super) async fn read_head(
             match connection.stream.poll_read_at_once(cx, input.spare_mut()) {
                 Poll::Ready(Ok(0)) if input.filled().is_empty() => return Poll::Ready(Ok(Arrived::End)),
                 Poll::Ready(Ok(0)) => {
-                    // Bytes that came since the first look may be malformed, so that all of them are parsed again.
+                    // Bytes that came since the first look may be malformed, so that all of them are parsed
+                    // again.
                     exchange.request.clear();
                     wire = RequestWire::default();
                     let failure =
@@ -114,8 +116,8 @@ pub(super) async fn read_head(
                 }
                 Poll::Ready(Ok(count)) => input.advance(count),
                 Poll::Ready(Err(_)) => return Poll::Ready(Ok(Arrived::End)),
-                // The event loop reports every new connection as readable, so this one goes back to waiting, without a
-                // buffer.
+                // The event loop reports every new connection as readable, so this one goes back to waiting,
+                // without a buffer.
                 Poll::Pending if input.filled().is_empty() => return Poll::Ready(Ok(Arrived::Nothing)),
                 Poll::Pending if before.is_some() && timer.deadline.expired() => {
                     let detail = "the request head did not arrive in time";
@@ -138,7 +140,8 @@ pub(super) async fn read_head(
     result
 }
 
-/// Makes room for more of a head: first by dropping the bytes of earlier requests, then by doubling the buffer.
+/// Makes room for more of a head: first by dropping the bytes of earlier requests, then by doubling the
+/// buffer.
 fn make_room(input: &mut Buffer, limits: &HeadLimits) {
     if input.spare_mut().is_empty() {
         input.compact();

@@ -1,6 +1,7 @@
-//! How much to read for a client, by the state of its socket, so that no more is held than was passed on: a client that
-//! takes a response slowly, or not at all, holds no buffer here. Bytes that its socket does not take stay in the
-//! kernel's buffer of the upstream connection, because most are peeked first. It reads and writes nothing.
+//! How much to read for a client, by the state of its socket, so that no more is held than was passed on: a
+//! client that takes a response slowly, or not at all, holds no buffer here. Bytes that its socket does not
+//! take stay in the kernel's buffer of the upstream connection, because most are peeked first. It reads and
+//! writes nothing.
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -10,9 +11,9 @@ use stdx::buffer::{LARGE_BYTES, SMALL_BYTES};
 use crate::body::Capacity;
 use net::transport::Transport;
 
-/// A socket with a kernel buffer of at least this size takes large pieces as long as the kernel reports free space. For
-/// a smaller one the free space says little: the kernel counts its own overhead for each packet as well, so that a peer
-/// with tiny packets, or with a small congestion window, makes it take a tenth of that.
+/// A socket with a kernel buffer of at least this size takes large pieces as long as the kernel reports free
+/// space. For a smaller one the free space says little: the kernel counts its own overhead for each packet as
+/// well, so that a peer with tiny packets, or with a small congestion window, makes it take a tenth of that.
 const BUFFER_MIN_BYTES: usize = 512 * 1024;
 
 /// The capacity before anything was sent: large, and an estimate, so that the bytes are peeked first.
@@ -27,14 +28,14 @@ pub(crate) enum SendCapacity {
     AfterLong,
     /// The socket takes bytes until this many were sent in this exchange.
     Until(u64),
-    /// The socket did not take what was read for it: from now on the kernel is asked each time, and its answer counts
-    /// as an estimate.
+    /// The socket did not take what was read for it: from now on the kernel is asked each time, and its
+    /// answer counts as an estimate.
     Doubtful,
 }
 
 impl SendCapacity {
-    /// The capacity of a client that was sent `sent_bytes` in this exchange; `None` if the kernel has to be asked. The
-    /// first bytes of a response nearly always fit; if they do not, the write shows it.
+    /// The capacity of a client that was sent `sent_bytes` in this exchange; `None` if the kernel has to be
+    /// asked. The first bytes of a response nearly always fit; if they do not, the write shows it.
     #[inline]
     pub(crate) fn known(&self, sent_bytes: u64) -> Option<Capacity> {
         match *self {
@@ -47,8 +48,8 @@ impl SendCapacity {
         }
     }
 
-    /// How to read the head of a response and the bytes behind it. Most responses fit into a small buffer, and that
-    /// much can be kept.
+    /// How to read the head of a response and the bytes behind it. Most responses fit into a small buffer,
+    /// and that much can be kept.
     #[inline]
     pub(crate) fn for_head(&self, sent_bytes: u64) -> Capacity {
         match self {
@@ -67,8 +68,8 @@ impl SendCapacity {
         ready!(stream.poll_third_free(cx))?;
         let free_bytes = stream.send_buffer_bytes()? / 3;
         if *self == SendCapacity::Doubtful || free_bytes < BUFFER_MIN_BYTES / 3 {
-            // Half of the free space covers the kernel's overhead per packet. Small pieces of a body are copied behind
-            // others that wait and leave the upstream socket, so their total has to stay small.
+            // Half of the free space covers the kernel's overhead per packet. Small pieces of a body are
+            // copied behind others that wait and leave the upstream socket, so their total has to stay small.
             let most_bytes = (free_bytes / 2).clamp(SMALL_BYTES, LARGE_BYTES);
             return Poll::Ready(Ok(Capacity::Estimate(most_bytes)));
         }
@@ -84,8 +85,8 @@ impl SendCapacity {
     }
 }
 
-/// The part of the capacity that a connection keeps between exchanges. It holds no promised bytes, because they would
-/// be outdated by then.
+/// The part of the capacity that a connection keeps between exchanges. It holds no promised bytes, because
+/// they would be outdated by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeptSendCapacity {
     /// See [`SendCapacity::AfterShort`].
@@ -130,7 +131,8 @@ mod tests {
     use super::*;
     use net::env;
 
-    /// Both ends of a connection with segments of `segment_bytes`: the gateway's on the event loop, and the peer's.
+    /// Both ends of a connection with segments of `segment_bytes`: the gateway's on the event loop, and the
+    /// peer's.
     fn pair(segment_bytes: u32) -> (Transport, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
@@ -144,8 +146,8 @@ mod tests {
     static PIECE: [u8; LARGE_BYTES] = [b'x'; LARGE_BYTES];
     const LARGE: u64 = LARGE_BYTES as u64;
 
-    /// Sends pieces as long as there is capacity, and of each piece as much as the socket takes: all of it, if the
-    /// capacity is firm. Returns the number of bytes.
+    /// Sends pieces as long as there is capacity, and of each piece as much as the socket takes: all of it,
+    /// if the capacity is firm. Returns the number of bytes.
     async fn fill(room: &mut SendCapacity, stream: &mut Transport) -> u64 {
         let mut sent_bytes = 0;
         while let Poll::Ready(piece) = poll_once(|cx| poll(room, cx, stream, sent_bytes)).await {

@@ -1,5 +1,6 @@
-//! A client's HTTP/1 connection from accept to close: waiting for a request without holding a buffer, one exchange after
-//! another, and closing so that nothing in flight is lost. It sequences; each step lives elsewhere.
+//! A client's HTTP/1 connection from accept to close: waiting for a request without holding a buffer, one
+//! exchange after another, and closing so that nothing in flight is lost. It sequences; each step lives
+//! elsewhere.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -23,7 +24,8 @@ use net::env::{self, yield_when_spent};
 pub(crate) async fn serve(mut connection: Box<H1Connection>, timer: ConnectionTimer) {
     while wait_for_request(&mut connection, &timer).await {
         timer.end_idle();
-        // Pipelined requests with local replies could follow each other without an await; this lets other tasks run.
+        // Pipelined requests with local replies could follow each other without an await; this lets other
+        // tasks run.
         yield_when_spent().await;
         // The exchange's state is large; it lives in memory that workers reuse, not in this task.
         let exchange = PooledBox::make(|| one_exchange(&mut connection, &timer)).into_pin();
@@ -43,8 +45,8 @@ pub(crate) async fn serve(mut connection: Box<H1Connection>, timer: ConnectionTi
     }
 }
 
-/// Waits until a request begins to arrive, or a partial head continues; false when the connection is over. The first
-/// request has the timeout of a head, later ones the idle timeout.
+/// Waits until a request begins to arrive, or a partial head continues; false when the connection is over.
+/// The first request has the timeout of a head, later ones the idle timeout.
 async fn wait_for_request(connection: &mut H1Connection, timer: &ConnectionTimer) -> bool {
     if connection.has_input() && connection.partial.is_none() {
         return true;
@@ -170,8 +172,8 @@ async fn one_exchange(connection: &mut H1Connection, timer: &ConnectionTimer) ->
             .await
         }
     };
-    // The request's time ends with its response, whether the limits, the upstream or a call bounded it: neither the next
-    // request of the connection nor a tunnel is bounded by it.
+    // The request's time ends with its response, whether the limits, the upstream or a call bounded it:
+    // neither the next request of the connection nor a tunnel is bounded by it.
     timer.deadline.clear_cap();
     let after = match outcome {
         PipelineOutcome::Done => {
@@ -211,7 +213,8 @@ mod tests {
         assert!(bytes <= 1024, "{bytes} bytes for a connection that waits");
     }
 
-    /// The blocks of pooled memory have sizes of powers of two: one byte more would cost 2 KiB for each request in flight.
+    /// The blocks of pooled memory have sizes of powers of two: one byte more would cost 2 KiB for each
+    /// request in flight.
     // The network of the simulation has streams of another size.
     #[cfg(not(feature = "simulation"))]
     #[test]

@@ -1,5 +1,5 @@
-//! The client's side of one HTTP/1 exchange: the request body is read through here and the response written. It decides
-//! whether the connection can serve again; it decides nothing about routes or nodes.
+//! The client's side of one HTTP/1 exchange: the request body is read through here and the response written.
+//! It decides whether the connection can serve again; it decides nothing about routes or nodes.
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -15,7 +15,7 @@ use crate::body::{
     BodyEvent, BodyLength, Capacity, INTERIM_WAITING_MAX_BYTES, RequestBody, ResponseProgress, ResponseSink,
 };
 use crate::h1::encode;
-use crate::h1::reader::{BodyReader, BodyReadStep};
+use crate::h1::reader::{BodyReadStep, BodyReader};
 use crate::h1::writer::{Framing, H1Writer};
 use crate::tunnel::Duplex;
 use exchange::Exchange;
@@ -23,9 +23,9 @@ use exchange::failure::{Blame, Cause, ExchangeFailure};
 use net::env::PeerEnd;
 use net::transport::Transport;
 
-/// Offset from which a body is read in larger pieces than heads: the size of the prefix for which an endpoint is
-/// selected. Before that point an upstream connection may still have to be opened, and the bytes read wait in memory
-/// for it.
+/// Offset from which a body is read in larger pieces than heads: the size of the prefix for which an endpoint
+/// is selected. Before that point an upstream connection may still have to be opened, and the bytes read wait
+/// in memory for it.
 const LARGE_FROM_BYTES: u64 = 2_048;
 
 /// The state of the connection after an exchange.
@@ -138,9 +138,10 @@ impl<'c> DownstreamH1Stream<'c> {
         (after, self.writer.into_buffer())
     }
 
-    /// The end of a response that was cut. A reset shows the cut at once, but also destroys responses to earlier
-    /// requests that are still on their way. If there may be such a response, and the framing shows the cut as well,
-    /// the connection ends in order; but not for a client that is to blame, because it might never read.
+    /// The end of a response that was cut. A reset shows the cut at once, but also destroys responses to
+    /// earlier requests that are still on their way. If there may be such a response, and the framing shows
+    /// the cut as well, the connection ends in order; but not for a client that is to blame, because it might
+    /// never read.
     fn end_cut(&self, blame: Blame) -> After {
         let earlier = || self.connection.stream.unacknowledged_bytes() > self.writer.sent_bytes();
         let is_shown = self.head_sent && !self.ends_by_close;
@@ -153,16 +154,18 @@ impl<'c> DownstreamH1Stream<'c> {
         // Requests that were sent ahead of a half-close are answered like all others.
         match (is_read, self.keep_alive && (has_more || !self.half_closed)) {
             (true, true) => After::KeepAlive,
-            // A client that has said that it sends no more has nothing in flight that a close could reset, unless it
-            // did send more (docs/decisions/0024-last-requests.md). A client that has not said so may have sent its
-            // next request, and a close with that request unread would destroy this response.
+            // A client that has said that it sends no more has nothing in flight that a close could reset,
+            // unless it did send more (docs/decisions/0024-last-requests.md). A client that has not said so
+            // may have sent its next request, and a close with that request unread would destroy this
+            // response.
             (true, false) if !has_more && !self.lost_track && self.sends_no_more() => After::Over,
             (true, false) => After::Close,
             (false, _) => After::CloseUnread,
         }
     }
 
-    /// Whether the client has said that it sends no more, and the event loop has reported nothing to the contrary.
+    /// Whether the client has said that it sends no more, and the event loop has reported nothing to the
+    /// contrary.
     fn sends_no_more(&self) -> bool {
         self.half_closed || (self.is_last && !self.connection.stream.is_readable())
     }
@@ -218,7 +221,8 @@ impl<'c> DownstreamH1Stream<'c> {
         }
     }
 
-    /// Whether the whole request body has arrived, so that the connection can go on even if no reader takes it.
+    /// Whether the whole request body has arrived, so that the connection can go on even if no reader takes
+    /// it.
     fn body_has_arrived(&self) -> bool {
         self.cursor.is_some() || self.reader.is_done()
     }
@@ -255,7 +259,10 @@ impl RequestBody for DownstreamH1Stream<'_> {
                 Ok(BodyReadStep::More) => {}
                 Err(error) => {
                     self.keep_alive = false;
-                    return Poll::Ready(BodyEvent::Reset(ExchangeFailure::new(Cause::BadRequest, error.reason())));
+                    return Poll::Ready(BodyEvent::Reset(ExchangeFailure::new(
+                        Cause::BadRequest,
+                        error.reason(),
+                    )));
                 }
             }
             if self.continue_due {
@@ -283,7 +290,8 @@ impl RequestBody for DownstreamH1Stream<'_> {
             match ready!(read) {
                 Ok(0) => {
                     self.half_closed = true;
-                    let failure = ExchangeFailure::new(Cause::ClientGone, "it closed inside the request body");
+                    let failure =
+                        ExchangeFailure::new(Cause::ClientGone, "it closed inside the request body");
                     return Poll::Ready(BodyEvent::Reset(failure));
                 }
                 Ok(count) => input.advance(count),
@@ -342,8 +350,8 @@ impl ResponseSink for DownstreamH1Stream<'_> {
             BodyLength::Unknown if self.version == Version::Http11 => Framing::Chunked,
             BodyLength::Unknown => Framing::UntilClose,
         };
-        // A client that still waits for 100 may or may not send its body after a final response, so that the next
-        // request cannot be found.
+        // A client that still waits for 100 may or may not send its body after a final response, so that the
+        // next request cannot be found.
         let body_lost = self.continue_due && !self.body_has_arrived();
         let local = exchange.local();
         let ends = local.shared.memory.sheds_idle() || self.connection.is_closing(local.now_ms());
@@ -352,8 +360,8 @@ impl ResponseSink for DownstreamH1Stream<'_> {
             self.keep_alive = false;
         }
         if framing == Framing::UntilClose {
-            // If a stop or a panic drops this task before the response is whole, the connection must not look like the
-            // end of the body.
+            // If a stop or a panic drops this task before the response is whole, the connection must not look
+            // like the end of the body.
             self.ends_by_close = true;
             self.connection.stream.reset_on_close();
         }
@@ -367,7 +375,8 @@ impl ResponseSink for DownstreamH1Stream<'_> {
         if let Some(piece) = self.room.known(self.writer.sent_bytes()) {
             return Poll::Ready(Ok(piece));
         }
-        // Waiting bytes are written first, because a socket that the kernel reports as full may still take that little.
+        // Waiting bytes are written first, because a socket that the kernel reports as full may still take
+        // that little.
         ready!(self.poll_flush(cx))?;
         let piece = self.room.poll_ask(cx, &mut self.connection.stream, self.writer.sent_bytes());
         if piece.is_pending() {
@@ -405,12 +414,13 @@ impl ResponseSink for DownstreamH1Stream<'_> {
     }
 
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // The end cannot be seen behind pipelined bytes in the kernel, and does not count as leaving once they are
-        // read.
+        // The end cannot be seen behind pipelined bytes in the kernel, and does not count as leaving once
+        // they are read.
         if self.half_closed || self.holds_more() {
             return Poll::Pending;
         }
-        // Readable means a pipelined request, a body that is not wanted yet, or the end: only a peek tells which.
+        // Readable means a pipelined request, a body that is not wanted yet, or the end: only a peek tells
+        // which.
         match self.connection.stream.poll_read_ready(cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(_) => match self.connection.stream.poll_peek(cx, &mut [0]) {
@@ -430,7 +440,8 @@ impl ResponseSink for DownstreamH1Stream<'_> {
         }
         match self.connection.stream.peer_end() {
             PeerEnd::Open => false,
-            // Behind a whole request are further ones, which are answered (docs/decisions/0007-half-closed-clients.md).
+            // Behind a whole request are further ones, which are answered
+            // (docs/decisions/0007-half-closed-clients.md).
             PeerEnd::Closed => !self.body_has_arrived(),
             PeerEnd::Reset => true,
         }

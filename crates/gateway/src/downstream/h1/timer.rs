@@ -18,8 +18,8 @@ impl ConnectionTimer {
         ConnectionTimer { context: context.clone(), deadline: Deadline::new(&context.local) }
     }
 
-    /// The connection waits without a request in flight from now on, and gives way to others when seats or descriptors run
-    /// out. The deadline must be set before the task waits, because its waker is used.
+    /// The connection waits without a request in flight from now on, and gives way to others when seats or
+    /// descriptors run out. The deadline must be set before the task waits, because its waker is used.
     #[inline]
     pub(crate) fn begin_idle(&self, state: IdleState) {
         self.context.evictor.idle.borrow_mut().enter(

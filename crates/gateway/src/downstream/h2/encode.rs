@@ -7,8 +7,8 @@ use crate::body::BodyLength;
 use crate::forward;
 use exchange::Exchange;
 
-/// Writes the fields of the response head that a client receives before a body of `length`. `ends_stream`: nothing follows
-/// it.
+/// Writes the fields of the response head that a client receives before a body of `length`. `ends_stream`:
+/// nothing follows it.
 pub(super) fn response_head(
     exchange: &Exchange,
     length: BodyLength,

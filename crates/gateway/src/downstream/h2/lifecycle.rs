@@ -1,8 +1,9 @@
-//! The deadlines of an HTTP/2 connection, its place among the idle ones, its drain and its end. It reads and writes no
-//! frame; it tells the engine when to announce the end.
+//! The deadlines of an HTTP/2 connection, its place among the idle ones, its drain and its end. It reads and
+//! writes no frame; it tells the engine when to announce the end.
 //!
-//! A connection drains in two steps (RFC 9113 section 6.8), so that no request is lost that was on its way: GOAWAY for all
-//! streams with a PING, then, once that is answered, GOAWAY with the last stream that was taken.
+//! A connection drains in two steps (RFC 9113 section 6.8), so that no request is lost that was on its way:
+//! GOAWAY for all streams with a PING, then, once that is answered, GOAWAY with the last stream that was
+//! taken.
 
 use std::task::{Context, Poll};
 
@@ -16,8 +17,8 @@ use crate::downstream::idle_clock::{IdleClock, deadline_after, must_drain};
 /// How long the answer to the PING of a drain is waited for: a few round trips of a slow network.
 const DRAIN_STEP_MS: u64 = 1_000;
 
-/// How long a connection without exchanges keeps the memory of many, so that bursts of requests that follow each other
-/// allocate nothing.
+/// How long a connection without exchanges keeps the memory of many, so that bursts of requests that follow
+/// each other allocate nothing.
 const REST_AFTER_MS: u64 = 1_000;
 
 /// The exchanges of a connection.
@@ -127,7 +128,9 @@ impl H2Lifecycle {
         let is_written = link.engine().output().is_empty();
         match self.stage {
             H2LifecycleStage::Lost if in_flight == 0 => return Poll::Ready(H2CloseMode::AtOnce),
-            H2LifecycleStage::Failed if in_flight == 0 && is_written => return Poll::Ready(H2CloseMode::InOrder),
+            H2LifecycleStage::Failed if in_flight == 0 && is_written => {
+                return Poll::Ready(H2CloseMode::InOrder);
+            }
             _ => {}
         }
         if in_flight == 0 {
@@ -152,9 +155,17 @@ impl H2Lifecycle {
     }
 
     /// Begins to drain if the connection is to end, and goes on with it.
-    fn drain(&mut self, connection: &H1Connection, timer: &ConnectionTimer, link: &DownstreamH2Link, now_ms: u64) {
+    fn drain(
+        &mut self,
+        connection: &H1Connection,
+        timer: &ConnectionTimer,
+        link: &DownstreamH2Link,
+        now_ms: u64,
+    ) {
         match self.stage {
-            H2LifecycleStage::Open if must_drain(timer, connection.is_closing(now_ms), connection.requests) => {
+            H2LifecycleStage::Open
+                if must_drain(timer, connection.is_closing(now_ms), connection.requests) =>
+            {
                 self.announce(link, now_ms);
             }
             H2LifecycleStage::Announced(at_ms) if now_ms >= at_ms => {
@@ -170,9 +181,15 @@ impl H2Lifecycle {
         link.engine().shutdown();
     }
 
-    /// Ends at once for another client. A request that is on its way is not taken, which GOAWAY tells its client.
+    /// Ends at once for another client. A request that is on its way is not taken, which GOAWAY tells its
+    /// client.
     #[cold]
-    fn give_way(&mut self, cx: &mut Context<'_>, connection: &mut H1Connection, link: &DownstreamH2Link) -> Poll<H2CloseMode> {
+    fn give_way(
+        &mut self,
+        cx: &mut Context<'_>,
+        connection: &mut H1Connection,
+        link: &DownstreamH2Link,
+    ) -> Poll<H2CloseMode> {
         let mut engine = link.engine();
         engine.shutdown();
         engine.shutdown();
@@ -200,7 +217,12 @@ impl H2Lifecycle {
     }
 
     /// Ends what has waited too long.
-    fn expire(&mut self, timer: &ConnectionTimer, link: &DownstreamH2Link, now_ms: u64) -> Option<H2CloseMode> {
+    fn expire(
+        &mut self,
+        timer: &ConnectionTimer,
+        link: &DownstreamH2Link,
+        now_ms: u64,
+    ) -> Option<H2CloseMode> {
         let is_over = |at_ms: Option<u64>| at_ms.is_some_and(|at_ms| now_ms >= at_ms);
         if is_over(self.blocked_until(timer)) {
             // Exchanges that wait for the same client have ended by their own timeouts, or end now.
@@ -223,7 +245,14 @@ impl H2Lifecycle {
     }
 
     /// Sets the deadline for what expires first.
-    fn arm(&mut self, cx: &Context<'_>, timer: &ConnectionTimer, link: &DownstreamH2Link, load: ConnectionLoad, now_ms: u64) {
+    fn arm(
+        &mut self,
+        cx: &Context<'_>,
+        timer: &ConnectionTimer,
+        link: &DownstreamH2Link,
+        load: ConnectionLoad,
+        now_ms: u64,
+    ) {
         let step_until = match self.stage {
             H2LifecycleStage::Announced(at_ms) => Some(at_ms),
             _ => None,

@@ -1,5 +1,6 @@
-//! The one task of an HTTP/2 connection: it reads, lets the engine make events of the bytes, polls the exchanges that have
-//! something to do, and writes the output of all of them at once. It decides nothing about requests.
+//! The one task of an HTTP/2 connection: it reads, lets the engine make events of the bytes, polls the
+//! exchanges that have something to do, and writes the output of all of them at once. It decides nothing
+//! about requests.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -9,7 +10,7 @@ use std::task::{Context, Poll};
 use http2::{Event, Limits, StreamKey};
 use stdx::pooled::PooledBox;
 
-use super::lifecycle::{H2CloseMode, H2Lifecycle, ConnectionLoad};
+use super::lifecycle::{ConnectionLoad, H2CloseMode, H2Lifecycle};
 use super::link::DownstreamH2Link;
 use super::served::{self, HeadArrival};
 use crate::downstream::h1::connection::H1Connection;
@@ -21,14 +22,15 @@ use net::env;
 
 /// Most bytes read at once: four frames of the largest size.
 const READ_BYTES: usize = 64 * 1024;
-/// Rounds of reading, serving and writing in one poll of the task: about 512 KiB each way, some 200 µs. Other connections
-/// of the worker have their turn then.
+/// Rounds of reading, serving and writing in one poll of the task: about 512 KiB each way, some 200 µs. Other
+/// connections of the worker have their turn then.
 const ROUNDS_MAX: usize = 8;
 /// Polls of exchanges in one poll of the task. To begin one takes some 10 µs.
 const POLLS_MAX: usize = 64;
 
 thread_local! {
-    /// Where bytes are read into, shared by all connections of a thread: the engine takes all of them at once.
+    /// Where bytes are read into, shared by all connections of a thread: the engine takes all of them at
+    /// once.
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
 }
 
@@ -119,8 +121,8 @@ impl Serving {
         })
     }
 
-    /// Reads what has arrived, if the connection is about to give way to another client: a request is answered then. Whether
-    /// anything had.
+    /// Reads what has arrived, if the connection is about to give way to another client: a request is
+    /// answered then. Whether anything had.
     fn read_before_leaving(&mut self) -> bool {
         if self.streams.in_flight() > 0 || !self.timer.gives_way() || !self.lifecycle.reads() {
             return false;
@@ -209,7 +211,8 @@ impl Serving {
         if self.lifecycle.rests(self.timer.context.local.now_ms()) {
             self.streams.rest();
         }
-        let load = ConnectionLoad { in_flight: self.streams.in_flight(), holds_slots: self.streams.holds_slots() };
+        let load =
+            ConnectionLoad { in_flight: self.streams.in_flight(), holds_slots: self.streams.holds_slots() };
         self.lifecycle.poll(cx, &mut self.connection, &self.timer, &self.link, load)
     }
 }

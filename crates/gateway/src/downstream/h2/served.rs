@@ -1,4 +1,5 @@
-//! One exchange on a stream of HTTP/2, from the head that arrived to its log line. The pipeline does the work.
+//! One exchange on a stream of HTTP/2, from the head that arrived to its log line. The pipeline does the
+//! work.
 
 use std::rc::Rc;
 
@@ -27,7 +28,12 @@ pub(super) enum HeadArrival {
 }
 
 /// Serves the request on `key`.
-pub(super) async fn serve(link: Rc<DownstreamH2Link>, key: StreamKey, connection: ConnectionContext, arrival: HeadArrival) {
+pub(super) async fn serve(
+    link: Rc<DownstreamH2Link>,
+    key: StreamKey,
+    connection: ConnectionContext,
+    arrival: HeadArrival,
+) {
     let context = link.context.clone();
     let local = &context.local;
     let mut exchange = context.exchanges.checkout();

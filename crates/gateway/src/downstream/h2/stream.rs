@@ -1,5 +1,5 @@
-//! The client's side of one exchange over HTTP/2: the request body is read through here and the response written into the
-//! connection's output. It decides nothing about routes or nodes, and writes to no socket.
+//! The client's side of one exchange over HTTP/2: the request body is read through here and the response
+//! written into the connection's output. It decides nothing about routes or nodes, and writes to no socket.
 
 use std::io;
 use std::rc::Rc;
@@ -19,10 +19,11 @@ use crate::h2::reset_text;
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, ExchangeFailure};
 
-/// A piece of a request body that is kept after it was passed on, so that the body can be sent again, holds no more than
-/// this: as much as is waited for before an endpoint is selected.
+/// A piece of a request body that is kept after it was passed on, so that the body can be sent again, holds
+/// no more than this: as much as is waited for before an endpoint is selected.
 const KEPT_PIECE_BYTES: usize = 2 * SMALL_BYTES;
-/// With a smaller window the bytes that come with a response head are left with the endpoint until they are taken.
+/// With a smaller window the bytes that come with a response head are left with the endpoint until they are
+/// taken.
 const ROOMY_WINDOW_BYTES: usize = 32 * 1024;
 
 /// See the module.
@@ -33,14 +34,16 @@ pub(super) struct DownstreamH2Stream {
     /// Bytes of the request body that were taken from the engine, and how many of them were consumed.
     piece: Vec<u8>,
     cursor: usize,
-    /// How much of the piece the client's window was given back for. A body that is sent again gives it back once.
+    /// How much of the piece the client's window was given back for. A body that is sent again gives it back
+    /// once.
     returned: usize,
     /// An earlier piece is gone: the body cannot be sent again.
     is_piece_later: bool,
     trailers: Option<Box<Headers>>,
     /// The client waits for 100 (Continue) before it sends its body.
     continue_due: bool,
-    /// The exchange is an extended CONNECT (RFC 8441), which a response with a final status other than 2xx ends.
+    /// The exchange is an extended CONNECT (RFC 8441), which a response with a final status other than 2xx
+    /// ends.
     is_connect: bool,
     head_sent: bool,
     /// The response has opened a tunnel, which ends each way by itself.
@@ -54,7 +57,8 @@ pub(super) struct DownstreamH2Stream {
 }
 
 impl DownstreamH2Stream {
-    /// Creates the stream of the request on `key`. `info` describes its head and is none if the head was too large.
+    /// Creates the stream of the request on `key`. `info` describes its head and is none if the head was too
+    /// large.
     pub(super) fn new(
         link: Rc<DownstreamH2Link>,
         key: StreamKey,
@@ -164,8 +168,8 @@ impl TunnelStream for DownstreamH2Stream {
 }
 
 impl Drop for DownstreamH2Stream {
-    /// Ends the stream: in order after a whole response, otherwise with a reset, so that the client can tell that the
-    /// response is cut.
+    /// Ends the stream: in order after a whole response, otherwise with a reset, so that the client can tell
+    /// that the response is cut.
     fn drop(&mut self) {
         let mut engine = self.link.engine();
         if !self.is_ended || self.aborted.is_some() {
@@ -273,7 +277,8 @@ impl ResponseSink for DownstreamH2Stream {
         if let Some(error) = self.gone() {
             return Poll::Ready(Err(error));
         }
-        // Without capacity the stream waits in the engine, which tells the connection's task when it has some.
+        // Without capacity the stream waits in the engine, which tells the connection's task when it has
+        // some.
         match self.link.engine().capacity(self.key) {
             0 => Poll::Pending,
             bytes => Poll::Ready(Ok(Capacity::Firm(bytes))),

@@ -13,9 +13,9 @@ pub(super) struct H3Connection {
     pub(super) quic: Guarded<quinn::Connection>,
     /// Number of the connection, unique in this process.
     pub(super) id: u64,
-    /// The address that the handshake came from. It stays the client's address when the connection migrates, because a
-    /// request may arrive from a new address before the transport has validated that address, and rules about addresses
-    /// must not be decided by one that the client may have invented.
+    /// The address that the handshake came from. It stays the client's address when the connection migrates,
+    /// because a request may arrive from a new address before the transport has validated that address, and
+    /// rules about addresses must not be decided by one that the client may have invented.
     peer: CompactAddress,
     /// Requests begun on it.
     pub(super) requests: u32,

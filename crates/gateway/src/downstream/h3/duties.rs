@@ -1,5 +1,6 @@
-//! The streams of a connection besides its requests, each served by a future of the connection's task: new streams are taken,
-//! the control stream is written, and unidirectional streams of the client are read. It knows no request.
+//! The streams of a connection besides its requests, each served by a future of the connection's task: new
+//! streams are taken, the control stream is written, and unidirectional streams of the client are read. It
+//! knows no request.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -14,7 +15,8 @@ use stdx::pooled::PooledBox;
 use super::link::{H3Link, number};
 use net::quic::Guarded;
 
-/// Most bytes of a unidirectional stream that are read at once: longer frames of the control stream come in parts.
+/// Most bytes of a unidirectional stream that are read at once: longer frames of the control stream come in
+/// parts.
 const READ_BYTES: usize = 4096;
 /// Reads of a unidirectional stream before other streams have their turn.
 const READS_MAX: usize = 16;
@@ -52,7 +54,8 @@ async fn take_streams(link: Rc<H3Link>, quic: quinn::Connection) {
     .await;
 }
 
-/// Opens the control stream and writes to it. The connection's task marks this future when there is something to write.
+/// Opens the control stream and writes to it. The connection's task marks this future when there is something
+/// to write.
 pub(super) async fn write_control(link: Rc<H3Link>) {
     let Some(quic) = link.quic.call_ref(quinn::Connection::clone) else { return };
     let mut opening = link.quic.another(PooledBox::pin(async move { quic.open_uni().await }));

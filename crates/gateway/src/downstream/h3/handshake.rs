@@ -1,5 +1,5 @@
-//! A client's QUIC connection from its first packet to the end of its handshake; then HTTP/3 goes on. It knows no
-//! certificate.
+//! A client's QUIC connection from its first packet to the end of its handshake; then HTTP/3 goes on. It
+//! knows no certificate.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -98,6 +98,6 @@ async fn handshake(
     }
 }
 
-/// H3_REQUEST_REJECTED would let the client repeat its requests; the alert access_denied cannot be sent after the handshake,
-/// so that the code of RFC 9114 for a connection without further reason is used.
+/// H3_REQUEST_REJECTED would let the client repeat its requests; the alert access_denied cannot be sent after
+/// the handshake, so that the code of RFC 9114 for a connection without further reason is used.
 const ACCESS_DENIED: quinn::VarInt = quinn::VarInt::from_u32(0x101);

@@ -1,5 +1,5 @@
-//! The client's direction of a request stream: from the bytes of the transport to the head, the content and the end of the
-//! request. It knows no response.
+//! The client's direction of a request stream: from the bytes of the transport to the head, the content and
+//! the end of the request. It knows no response.
 
 use std::future::Future;
 use std::pin::pin;

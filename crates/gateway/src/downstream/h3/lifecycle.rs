@@ -1,8 +1,8 @@
-//! The deadlines of an HTTP/3 connection, its place among the idle ones, its drain and its end. It reads and writes no
-//! stream; it tells the engine when to announce the end.
+//! The deadlines of an HTTP/3 connection, its place among the idle ones, its drain and its end. It reads and
+//! writes no stream; it tells the engine when to announce the end.
 //!
-//! A connection drains in two steps (RFC 9114 section 5.2), so that no request is lost that was on its way: GOAWAY for all
-//! streams, then, after a few round trips, GOAWAY with the first stream that is not taken.
+//! A connection drains in two steps (RFC 9114 section 5.2), so that no request is lost that was on its way:
+//! GOAWAY for all streams, then, after a few round trips, GOAWAY with the first stream that is not taken.
 
 use std::task::{Context, Poll};
 
@@ -66,7 +66,9 @@ impl H3Lifecycle {
             link.close(ErrorCode::NO_ERROR, "");
             return Poll::Ready(());
         }
-        if self.stage == H3LifecycleStage::Open && self.idle_until(timer, link).is_some_and(|at_ms| now_ms >= at_ms) {
+        if self.stage == H3LifecycleStage::Open
+            && self.idle_until(timer, link).is_some_and(|at_ms| now_ms >= at_ms)
+        {
             self.announce(link, now_ms);
         }
         self.arm(cx, timer, link, now_ms);
@@ -79,7 +81,9 @@ impl H3Lifecycle {
     /// Begins to drain if the connection is to end, and goes on with it.
     fn drain(&mut self, connection: &H3Connection, timer: &ConnectionTimer, link: &H3Link, now_ms: u64) {
         match self.stage {
-            H3LifecycleStage::Open if must_drain(timer, connection.is_closing(now_ms), connection.requests) => {
+            H3LifecycleStage::Open
+                if must_drain(timer, connection.is_closing(now_ms), connection.requests) =>
+            {
                 self.announce(link, now_ms);
             }
             H3LifecycleStage::Announced(at_ms) if now_ms >= at_ms => {
@@ -99,7 +103,9 @@ impl H3Lifecycle {
     fn arm(&mut self, cx: &Context<'_>, timer: &ConnectionTimer, link: &H3Link, now_ms: u64) {
         let step_until = match self.stage {
             H3LifecycleStage::Open => self.idle_until(timer, link),
-            H3LifecycleStage::Announced(at_ms) | H3LifecycleStage::Draining(at_ms) => Some(at_ms).filter(|at_ms| *at_ms > now_ms),
+            H3LifecycleStage::Announced(at_ms) | H3LifecycleStage::Draining(at_ms) => {
+                Some(at_ms).filter(|at_ms| *at_ms > now_ms)
+            }
         };
         let settings_until = link.engine().settings_deadline_ms();
         let next_ms = step_until.into_iter().chain(settings_until).min();

@@ -1,5 +1,5 @@
-//! The state of an HTTP/3 connection that its task and its streams share: the engine, the transport, and how the connection
-//! fails. It reads no stream.
+//! The state of an HTTP/3 connection that its task and its streams share: the engine, the transport, and how
+//! the connection fails. It reads no stream.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;

@@ -1,5 +1,5 @@
-//! The gateway's direction of a request stream: output that waits for the transport, the end of the response, and its
-//! delivery. It knows no head and no frame.
+//! The gateway's direction of a request stream: output that waits for the transport, the end of the response,
+//! and its delivery. It knows no head and no frame.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -15,8 +15,8 @@ use super::link::{H3Link, number};
 use exchange::deadline::Deadline;
 use net::quic::Guarded;
 
-/// A client that sends nothing for so long, while a response waits for its acknowledgement, has vanished; the transport has
-/// sent parts of the response again by then.
+/// A client that sends nothing for so long, while a response waits for its acknowledgement, has vanished; the
+/// transport has sent parts of the response again by then.
 const VANISHED_MS: u64 = 3_000;
 
 /// How the client has taken a response.
@@ -157,8 +157,8 @@ impl H3Outgoing {
         }
     }
 
-    /// Ready when the client has acknowledged the response, wants none of it any more, or has vanished. The exchange lasts until
-    /// then, so that a connection is not closed while a response is on its way.
+    /// Ready when the client has acknowledged the response, wants none of it any more, or has vanished. The
+    /// exchange lasts until then, so that a connection is not closed while a response is on its way.
     pub(super) async fn delivered(&mut self, deadline: &Deadline) {
         let mut received = None;
         poll_fn(|cx| {

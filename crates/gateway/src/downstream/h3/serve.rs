@@ -1,6 +1,6 @@
-//! The one task of an HTTP/3 connection: it takes the streams that the client opens, polls the exchanges that have something
-//! to do, and looks after the connection's own streams. The transport's task sends what they write. It decides nothing
-//! about requests.
+//! The one task of an HTTP/3 connection: it takes the streams that the client opens, polls the exchanges that
+//! have something to do, and looks after the connection's own streams. The transport's task sends what they
+//! write. It decides nothing about requests.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -19,7 +19,8 @@ use crate::downstream::stream_counts::{Http3, StreamCounts};
 use crate::downstream::streams::Streams;
 use net::env;
 
-/// Rounds of reading and serving in one poll of the task. Other connections of the worker have their turn then.
+/// Rounds of reading and serving in one poll of the task. Other connections of the worker have their turn
+/// then.
 const ROUNDS_MAX: usize = 8;
 /// Polls of exchanges in one poll of the task. To begin one takes some 10 µs.
 const POLLS_MAX: usize = 64;

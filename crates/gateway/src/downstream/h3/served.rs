@@ -1,5 +1,5 @@
-//! One exchange on a stream of HTTP/3, from the first byte of its request to the client's acknowledgement of the response.
-//! The pipeline does the work.
+//! One exchange on a stream of HTTP/3, from the first byte of its request to the client's acknowledgement of
+//! the response. The pipeline does the work.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -74,7 +74,9 @@ async fn head(downstream: &mut H3Stream, deadline: &Deadline, timeout_ms: u64) -
         match downstream.incoming.poll_part(cx) {
             Poll::Ready(RequestPart::Head) => return Poll::Ready(Some(true)),
             Poll::Ready(RequestPart::HeadTooLarge) => return Poll::Ready(Some(false)),
-            Poll::Ready(RequestPart::Data(_) | RequestPart::End | RequestPart::Cut) => return Poll::Ready(None),
+            Poll::Ready(RequestPart::Data(_) | RequestPart::End | RequestPart::Cut) => {
+                return Poll::Ready(None);
+            }
             Poll::Pending => {}
         }
         if std::mem::take(&mut is_first) {

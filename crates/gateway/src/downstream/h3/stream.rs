@@ -1,5 +1,5 @@
-//! The client's side of one exchange over HTTP/3: the request body is read through here and the response written to the
-//! transport. It decides nothing about routes or nodes.
+//! The client's side of one exchange over HTTP/3: the request body is read through here and the response
+//! written to the transport. It decides nothing about routes or nodes.
 
 use std::io;
 use std::rc::Rc;
@@ -25,10 +25,11 @@ use exchange::failure::{Blame, Cause, ExchangeFailure};
 use exchange::grpc;
 use net::quic::Guarded;
 
-/// A piece of a request body: parts that arrived in one datagram each are put together, so that an endpoint is not sent each
-/// of them by a system call of its own.
+/// A piece of a request body: parts that arrived in one datagram each are put together, so that an endpoint
+/// is not sent each of them by a system call of its own.
 const PIECE_BYTES: usize = 16 * 1024;
-/// Bytes of a response that are taken at once while the transport takes none. So much, and the head, may wait here.
+/// Bytes of a response that are taken at once while the transport takes none. So much, and the head, may wait
+/// here.
 const WRITE_BYTES: usize = 32 * 1024;
 /// How long the first byte or the end of a request without a length is waited for where its method often has
 /// a body: libraries often send the end in a packet of its own, and a stream that begins with a wait for its
@@ -51,7 +52,8 @@ pub(super) struct H3Stream {
     trailers: Option<Box<Headers>>,
     /// The client waits for 100 (Continue) before it sends its body.
     continue_due: bool,
-    /// The exchange is an extended CONNECT (RFC 9220), which a response with a final status other than 2xx ends.
+    /// The exchange is an extended CONNECT (RFC 9220), which a response with a final status other than 2xx
+    /// ends.
     is_connect: bool,
     head_sent: bool,
     /// The response has opened a tunnel, which ends each way by itself.
@@ -192,7 +194,10 @@ impl H3Stream {
             match self.incoming.poll_part(cx) {
                 Poll::Ready(RequestPart::Data(bytes)) => self.piece.extend_from_slice(&bytes),
                 // A head cannot follow a head; the reader has refused it.
-                Poll::Ready(RequestPart::Head | RequestPart::HeadTooLarge | RequestPart::End | RequestPart::Cut) | Poll::Pending => {
+                Poll::Ready(
+                    RequestPart::Head | RequestPart::HeadTooLarge | RequestPart::End | RequestPart::Cut,
+                )
+                | Poll::Pending => {
                     return;
                 }
             }
@@ -218,8 +223,8 @@ impl H3Stream {
 }
 
 impl Drop for H3Stream {
-    /// Ends the stream: in order after a whole response, otherwise with a reset, so that the client can tell that the
-    /// response is cut.
+    /// Ends the stream: in order after a whole response, otherwise with a reset, so that the client can tell
+    /// that the response is cut.
     fn drop(&mut self) {
         let code = match (self.request_fault(), self.aborted) {
             (Some(Reset::Fault(code, _)), _) => code,

@@ -1,12 +1,12 @@
-//! Bytes of a connection that may be a PROXY protocol header: whether they are one, and the header. Bytes of a client are never
-//! taken from the kernel.
+//! Bytes of a connection that may be a PROXY protocol header: whether they are one, and the header. Bytes of
+//! a client are never taken from the kernel.
 
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, ready};
 
 use net::env::Stream;
-use net::proxy_protocol::{ProxyHeaderDecoder, ProxyProtocolHeader, HeaderFault};
+use net::proxy_protocol::{HeaderFault, ProxyHeaderDecoder, ProxyProtocolHeader};
 use net::sniff::{self, Look};
 
 /// Most bytes looked at in one call. Headers without TLVs are shorter than 110.
@@ -47,9 +47,11 @@ pub(super) async fn begins_with_header(stream: &mut Stream) -> io::Result<bool> 
     .await
 }
 
-/// Reads the header at the start of a stream; none if the peer closed or reset the connection before the first byte.
-/// Bytes after the header stay with the kernel for the next layer.
-pub(super) async fn read_header(stream: &mut Stream) -> Result<Option<ProxyProtocolHeader>, ProxyHeaderFault> {
+/// Reads the header at the start of a stream; none if the peer closed or reset the connection before the
+/// first byte. Bytes after the header stay with the kernel for the next layer.
+pub(super) async fn read_header(
+    stream: &mut Stream,
+) -> Result<Option<ProxyProtocolHeader>, ProxyHeaderFault> {
     let mut reader = HeaderReader::default();
     poll_fn(|cx| reader.poll(cx, stream)).await
 }
@@ -65,10 +67,15 @@ struct HeaderReader {
 }
 
 impl HeaderReader {
-    fn poll(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<Result<Option<ProxyProtocolHeader>, ProxyHeaderFault>> {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut Stream,
+    ) -> Poll<Result<Option<ProxyProtocolHeader>, ProxyHeaderFault>> {
         let mut room = [0; PEEK_BYTES];
         loop {
-            // Also those of an open header, so that the event loop wakes the task for the next byte and not for the same.
+            // Also those of an open header, so that the event loop wakes the task for the next byte and not
+            // for the same.
             while self.untaken_bytes > 0 {
                 let taken = &mut room[..self.untaken_bytes.min(PEEK_BYTES)];
                 match ready!(stream.poll_read_at_once(cx, taken)) {

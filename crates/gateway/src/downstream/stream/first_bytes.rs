@@ -1,5 +1,5 @@
-//! Looks at the first bytes of a client before anything is passed on. On a plain socket they stay in the kernel until the
-//! tunnel reads them; over TLS they are read and kept.
+//! Looks at the first bytes of a client before anything is passed on. On a plain socket they stay in the
+//! kernel until the tunnel reads them; over TLS they are read and kept.
 
 use std::future::poll_fn;
 use std::io;

@@ -1,5 +1,6 @@
-//! The node of a session: chosen, connected within the connect timeout, and another one tried where that failed, for no byte
-//! of the client has been sent by then. A PROXY protocol header goes first where the route asks for one.
+//! The node of a session: chosen, connected within the connect timeout, and another one tried where that
+//! failed, for no byte of the client has been sent by then. A PROXY protocol header goes first where the
+//! route asks for one.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -26,7 +27,7 @@ use crate::upstream::{PassHost, Upstream};
 use exchange::exchange::Attempt;
 use exchange::failure::{Blame, Cause, ExchangeFailure};
 use exchange::plugin::stream::{StreamSession, StreamTransport};
-use net::proxy_protocol::{Addresses, Said, SaidTls, ProxyHeaderVersion, encode};
+use net::proxy_protocol::{Addresses, ProxyHeaderVersion, Said, SaidTls, encode};
 use net::tls::facts::ClientVerdict;
 use stdx::buffer::Buffer;
 
@@ -71,7 +72,8 @@ impl HeldSessionNode {
         }
     }
 
-    /// Counts that the node has answered, or why it has not: for ejection, the breaker and passive health checks.
+    /// Counts that the node has answered, or why it has not: for ejection, the breaker and passive health
+    /// checks.
     pub(in crate::downstream) fn note_answer(&mut self, failed: Option<Cause>) {
         let elapsed_us = self.context.local.clock_ns().saturating_sub(self.started_ns) / 1_000;
         self.failed = failed;
@@ -93,8 +95,8 @@ impl HeldSessionNode {
     }
 }
 
-/// The record of an attempt at the node, with its start in nanoseconds, and the microseconds to its answer and its end. The
-/// session does not keep it, because it is needed for two moments only.
+/// The record of an attempt at the node, with its start in nanoseconds, and the microseconds to its answer
+/// and its end. The session does not keep it, because it is needed for two moments only.
 fn attempt(
     upstream: &Upstream,
     node: &SessionNode,
@@ -227,8 +229,8 @@ async fn try_node(
     opened.map_err(|failure| failure.at(address))
 }
 
-/// Runs `step` for `timeout_ms` at most; none if it took longer. Nothing is read of the client meanwhile, so that it is not
-/// seen whether it has gone.
+/// Runs `step` for `timeout_ms` at most; none if it took longer. Nothing is read of the client meanwhile, so
+/// that it is not seen whether it has gone.
 async fn within<T>(timer: &ConnectionTimer, timeout_ms: u64, step: impl Future<Output = T>) -> Option<T> {
     let mut step = pin!(step);
     let mut is_armed = false;
@@ -247,7 +249,8 @@ async fn within<T>(timer: &ConnectionTimer, timeout_ms: u64, step: impl Future<O
     .await
 }
 
-/// The server name for TLS to the node: the client's, where it has asked for one and the upstream passes it on.
+/// The server name for TLS to the node: the client's, where it has asked for one and the upstream passes it
+/// on.
 fn server_name(session: &StreamSession, upstream: &Upstream, node_host: &str) -> String {
     let name_of = |host: &str| String::from_utf8_lossy(without_port(host.as_bytes())).into_owned();
     match (&upstream.pass_host, &session.sni) {

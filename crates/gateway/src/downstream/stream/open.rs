@@ -1,5 +1,5 @@
-//! The beginning of a session: its first bytes, its route, the decisions of plugins, and a node. A client has the time of a
-//! request head for what it has to send before.
+//! The beginning of a session: its first bytes, its route, the decisions of plugins, and a node. A client has
+//! the time of a request head for what it has to send before.
 
 use std::sync::Arc;
 
@@ -34,7 +34,10 @@ pub(super) enum SessionOpening {
 ///
 /// # Errors
 /// Why it ends.
-pub(super) async fn open(opened: &mut OpenedConnection, record: &mut SessionRecord) -> Result<SessionOpening, SessionEnd> {
+pub(super) async fn open(
+    opened: &mut OpenedConnection,
+    record: &mut SessionRecord,
+) -> Result<SessionOpening, SessionEnd> {
     let mut first_bytes = FirstBytes::default();
     let outcome = find_route(opened, record, &mut first_bytes).await;
     opened.timer.end_idle();
@@ -100,7 +103,8 @@ async fn find_route(
     if !route.plugins.reads_nothing() {
         let deciding = decide(&route, stream, &mut record.session, first_bytes);
         let decided = within_deadline(deciding, timeout_ms, identity.id, &identity.listener, timer).await;
-        // A plugin that has read a header has refused it itself, as bytes of another protocol; the reason is the header.
+        // A plugin that has read a header has refused it itself, as bytes of another protocol; the reason is
+        // the header.
         let refused = refuse_header(first_bytes, timer, identity, &mut record.session);
         decided.ok_or(SessionEnd::PrereadTimeout).and_then(|decided| refused.and(decided))?;
     }

@@ -10,7 +10,8 @@ use crate::downstream::arrival::ConnectionIdentity;
 use crate::downstream::connection_guard::{AddressPlace, ConnectionGuard};
 use crate::downstream::h1::timer::ConnectionTimer;
 
-/// A connection that has passed the layers below its session: the PROXY protocol, and TLS where that ends here.
+/// A connection that has passed the layers below its session: the PROXY protocol, and TLS where that ends
+/// here.
 pub(crate) struct OpenedConnection {
     pub(super) stream: Transport,
     pub(super) identity: ConnectionIdentity,

@@ -1,5 +1,5 @@
-//! Sessions to the destination of their client, for upstreams of the type `original_dst`: whether one may go there, and whether
-//! it would come back to this process. It opens no connection.
+//! Sessions to the destination of their client, for upstreams of the type `original_dst`: whether one may go
+//! there, and whether it would come back to this process. It opens no connection.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use crate::context::WorkerContext;
 use crate::upstream::original::OriginalPolicy;
 use exchange::failure::{Cause, ExchangeFailure};
 use exchange::observe::pace::Pace;
-use exchange::own_addresses::{CONNECTIONS_MAX, EntryFault, ConnectionSide, is_at};
+use exchange::own_addresses::{CONNECTIONS_MAX, ConnectionSide, EntryFault, is_at};
 use exchange::plugin::stream::{SessionEnd, StreamSession};
 use net::listener::Interception;
 

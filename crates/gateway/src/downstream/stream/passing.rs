@@ -1,5 +1,5 @@
-//! A session that has its node: bytes pass both ways until both sides have closed, one has failed, or the session has had its
-//! time. It holds little, because sessions wait for most of their lives.
+//! A session that has its node: bytes pass both ways until both sides have closed, one has failed, or the
+//! session has had its time. It holds little, because sessions wait for most of their lives.
 
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -11,7 +11,7 @@ use super::spoken::{Spoken, SpokenEnd};
 use crate::downstream::connection_guard::AddressPlace;
 use crate::downstream::h1::timer::ConnectionTimer;
 use crate::downstream::listener_state::OpenListener;
-use crate::tunnel::{Duplex, TunnelSummary, SocketEnd, Tunnel, TunnelStop};
+use crate::tunnel::{Duplex, SocketEnd, Tunnel, TunnelStop, TunnelSummary};
 use crate::upstream::counted::CountedTransport;
 use exchange::plugin::stream::SessionEnd;
 use net::transport::Transport;
@@ -46,7 +46,11 @@ enum Passage {
 
 impl PassingSession {
     /// The session of a connection at its node.
-    pub(super) fn new(opened: OpenedConnection, node: ConnectedNode, record: Box<SessionRecord>) -> PassingSession {
+    pub(super) fn new(
+        opened: OpenedConnection,
+        node: ConnectedNode,
+        record: Box<SessionRecord>,
+    ) -> PassingSession {
         let ConnectedNode { stream, held, first_bytes, idle_timeout_ms, session_timeout_ms } = node;
         let OpenedConnection { stream: client, timer, place, identity, .. } = opened;
         if session_timeout_ms > 0 {
@@ -62,7 +66,14 @@ impl PassingSession {
                 Passage::Spoken(Box::new((Tunnel::new(client, endpoint, idle_timeout_ms), spoken)))
             }
         };
-        PassingSession { passage, held: Some(held), record, _place: place, _listener: identity.listener, timer }
+        PassingSession {
+            passage,
+            held: Some(held),
+            record,
+            _place: place,
+            _listener: identity.listener,
+            timer,
+        }
     }
 
     /// Passes bytes until the session has ended.

@@ -1,5 +1,5 @@
-//! The record of a session: counted when it begins, and counted, logged and shown to its plugins when it ends, however that
-//! comes about.
+//! The record of a session: counted when it begins, and counted, logged and shown to its plugins when it
+//! ends, however that comes about.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use exchange::plugin::stream::{SessionEnd, StreamSession};
 /// See the module.
 pub(in crate::downstream) struct SessionRecord {
     pub(in crate::downstream) session: StreamSession,
-    /// The route, once it is found: its plugins see the end of the session even if the configuration has changed.
+    /// The route, once it is found: its plugins see the end of the session even if the configuration has
+    /// changed.
     pub(in crate::downstream) route: Option<Arc<StreamRoute>>,
     context: Rc<WorkerContext>,
     is_over: bool,
@@ -30,7 +31,8 @@ impl SessionRecord {
         self.finish();
     }
 
-    /// The connection goes on as one of HTTP, of which each request is logged: the end of the session is only counted.
+    /// The connection goes on as one of HTTP, of which each request is logged: the end of the session is only
+    /// counted.
     pub(in crate::downstream) fn become_http(&mut self) {
         self.is_over = true;
         self.session.end = Some(SessionEnd::BecameHttp);

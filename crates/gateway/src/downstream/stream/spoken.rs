@@ -1,5 +1,5 @@
-//! A session with a protocol that is spoken inside: the protocol reads the bytes of both ways before they are passed on, may hold
-//! the client's back, and ends a session that breaks its rules. Loggers see each call.
+//! A session with a protocol that is spoken inside: the protocol reads the bytes of both ways before they are
+//! passed on, may hold the client's back, and ends a session that breaks its rules. Loggers see each call.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -94,7 +94,8 @@ impl Calls {
     }
 }
 
-/// One end of the tunnel of such a session: its bytes are passed on once the protocol has read them and does not hold them back.
+/// One end of the tunnel of such a session: its bytes are passed on once the protocol has read them and does
+/// not hold them back.
 pub(super) struct SpokenEnd<E> {
     inner: E,
     spoken: Spoken,

@@ -1,5 +1,5 @@
-//! The record of one ended request. Texts of clients are cut to limits, because a ring of records must not hold the
-//! longest request lines that the gateway accepts.
+//! The record of one ended request. Texts of clients are cut to limits, because a ring of records must not
+//! hold the longest request lines that the gateway accepts.
 
 use exchange::Exchange;
 use exchange::failure::Blame;

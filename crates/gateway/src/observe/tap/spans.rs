@@ -1,5 +1,5 @@
-//! The timeline of one ended request, from the times that the exchange and its attempts keep anyway, and the runs of
-//! plugins where they were recorded.
+//! The timeline of one ended request, from the times that the exchange and its attempts keep anyway, and the
+//! runs of plugins where they were recorded.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use exchange::exchange::Attempt;
 use exchange::exchange::timeline::PluginRun;
 use exchange::failure::{Cause, FailurePhase};
 use exchange::plugin::PluginPhase;
-use model::report::{SPANS_MAX, TimelineSpan, SpanGroup};
+use model::report::{SPANS_MAX, SpanGroup, TimelineSpan};
 
 /// The spans of `exchange`, ordered by begin.
 pub(super) fn of(exchange: &Exchange) -> Vec<TimelineSpan> {
@@ -32,7 +32,13 @@ struct Spans {
 
 impl Spans {
     /// Adds a span between two readings of the monotonic clock, unless there are too many.
-    fn add(&mut self, name: &'static str, group: SpanGroup, from_ns: u64, ns: u64) -> Option<&mut TimelineSpan> {
+    fn add(
+        &mut self,
+        name: &'static str,
+        group: SpanGroup,
+        from_ns: u64,
+        ns: u64,
+    ) -> Option<&mut TimelineSpan> {
         if self.all.len() >= SPANS_MAX {
             return None;
         }
@@ -66,7 +72,8 @@ fn of_client(exchange: &Exchange, spans: &mut Spans) {
             times.started_ns,
             begun_ns - times.started_ns.min(begun_ns),
         );
-        // The earliest mark ends the match: with plugins of the log phase alone, the first run is after the upstream.
+        // The earliest mark ends the match: with plugins of the log phase alone, the first run is after the
+        // upstream.
         let next_ns = [
             exchange.timeline.runs().first().map_or(0, |run| run.started_ns),
             exchange.attempts.first().map_or(0, |attempt| attempt.started_ns),
@@ -195,8 +202,8 @@ mod tests {
         assert_eq!(names(&good), [(name("wait"), 4_000, 50, false), (name("receive"), 4_050, 40, false)]);
     }
 
-    /// Times of one exchange in microseconds: plugin runs, start of the upstream, start of the attempt, wait for the
-    /// body, end. The time of the span "match" is expected, which begins at 2.
+    /// Times of one exchange in microseconds: plugin runs, start of the upstream, start of the attempt, wait
+    /// for the body, end. The time of the span "match" is expected, which begins at 2.
     #[test]
     fn match_ends_at_the_earliest_mark() {
         type Row<'r> = (&'r [(u64, PluginPhase)], u64, u64, u64, u64, u64);

@@ -1,4 +1,5 @@
-//! The counters of one route, consumer or endpoint in one worker: one cache line, written by that worker alone.
+//! The counters of one route, consumer or endpoint in one worker: one cache line, written by that worker
+//! alone.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -63,7 +63,8 @@ impl Default for CellList {
 }
 
 impl CellList {
-    /// The counters that exist now. The lock is held for the copy of the list only, because the worker may wait for it.
+    /// The counters that exist now. The lock is held for the copy of the list only, because the worker may
+    /// wait for it.
     pub(crate) fn cells(&self) -> Vec<Arc<TrafficCell>> {
         self.cells.lock().clone()
     }

@@ -1,5 +1,6 @@
-//! The history of the traffic: one thread reads the counts of all workers once a second, whether or not a reader is
-//! there; counts by route, consumer and endpoint are read every ten seconds, and whenever a reader asks.
+//! The history of the traffic: one thread reads the counts of all workers once a second, whether or not a
+//! reader is there; counts by route, consumer and endpoint are read every ten seconds, and whenever a reader
+//! asks.
 
 use std::io;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use exchange::failure::Cause;
-use model::report::{Breakdown, TrafficRate, TrafficInterval, Top, Traffic, TrafficNow, TrafficPoint};
+use model::report::{Breakdown, Top, Traffic, TrafficInterval, TrafficNow, TrafficPoint, TrafficRate};
 use net::env;
 use parking_lot::Mutex;
 
@@ -15,7 +16,7 @@ use super::cell::Sums;
 use super::counts::{CLASSES, CellList, TrafficCounts};
 use super::ledger::Ledger;
 use super::process::ProcessUsage;
-use super::ring::{TrafficReading, TrafficRing, TEN};
+use super::ring::{TEN, TrafficReading, TrafficRing};
 use crate::observe::status::WorkerStatus;
 
 /// How long durations are counted by route, consumer and endpoint after a reader has asked.
@@ -105,8 +106,8 @@ impl TrafficHistory {
         }
         let until_ms = self.timed_until_ms.load(Ordering::Relaxed);
         if until_ms != 0 && until_ms < now_ms {
-            // In this order: a reader that asks in between is forgotten with the old time, and switches it on when it asks
-            // again. The other way round it would believe it on until no reader asks any more.
+            // In this order: a reader that asks in between is forgotten with the old time, and switches it on
+            // when it asks again. The other way round it would believe it on until no reader asks any more.
             self.set_timed(false);
             self.timed_until_ms.store(0, Ordering::Relaxed);
         }
@@ -280,8 +281,8 @@ fn read(workers: &[Arc<WorkerStatus>], usage: &ProcessUsage, now_ms: u64) -> Tra
     reading
 }
 
-/// When the reading after the one of `due` is due. A process that was stopped does not make up for the time; a reading at
-/// once would make rates of a fraction of a second.
+/// When the reading after the one of `due` is due. A process that was stopped does not make up for the time;
+/// a reading at once would make rates of a fraction of a second.
 fn following(due: Instant, now: Instant) -> Instant {
     let next = due + PERIOD;
     if next > now { next } else { now + PERIOD }
@@ -305,7 +306,7 @@ mod tests {
     }
 
     fn endpoint(upstream: &str) -> Arc<TrafficCell> {
-        let label = Label { id: "10.0.0.1:80".into(), upstream: Some(upstream.into()) };
+        let label = CounterLabel { id: "10.0.0.1:80".into(), upstream: Some(upstream.into()) };
         Arc::new(TrafficCell::new(label))
     }
 
@@ -327,7 +328,7 @@ mod tests {
         assert!(figures.p99_us.is_some_and(|us| (1_920..=2_080).contains(&us)));
         assert!(figures.resident_bytes > 100_000);
         assert_eq!((now.requests_total, now.memory_limit_bytes), (20, Some(1_000)));
-        assert_eq!(history.points(Step::Second, 0, 10).len(), 1);
+        assert_eq!(history.points(TrafficInterval::Second, 0, 10).len(), 1);
     }
 
     #[test]

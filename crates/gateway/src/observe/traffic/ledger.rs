@@ -1,5 +1,5 @@
-//! Counters by name, summed over workers, with their values of the last minute, from which rates are made. One reader at a
-//! time.
+//! Counters by name, summed over workers, with their values of the last minute, from which rates are made.
+//! One reader at a time.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -96,8 +96,8 @@ impl Ledger {
         }
     }
 
-    /// The rates over the last `window_ms`, as near as the moments allow, busiest first; and the time that they are over, in
-    /// seconds. Counters without a request in this time are left out.
+    /// The rates over the last `window_ms`, as near as the moments allow, busiest first; and the time that
+    /// they are over, in seconds. Counters without a request in this time are left out.
     pub(crate) fn rates(&self, window_ms: u64, now_ms: u64) -> Rates {
         let (slot, began_ms) = self.moment(window_ms, now_ms);
         let seconds = (now_ms.saturating_sub(began_ms) as f64 / 1_000.0).max(MIN_SECONDS);

@@ -1,4 +1,5 @@
-//! The figures of the last hour: a point for every second of five minutes, and one for every ten seconds of an hour.
+//! The figures of the last hour: a point for every second of five minutes, and one for every ten seconds of
+//! an hour.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! Counts of durations in buckets that are a sixteenth of their value wide, so that a percentile is right within 4 %.
-//! One thread writes, any thread reads.
+//! Counts of durations in buckets that are a sixteenth of their value wide, so that a percentile is right
+//! within 4 %. One thread writes, any thread reads.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -33,7 +33,8 @@ fn middle_of(bucket: usize) -> u64 {
     (STEPS + step) as u64 * width + width / 2
 }
 
-/// The counts that one thread writes. They wrap: readers take differences over a time in which fewer than 2³² samples come.
+/// The counts that one thread writes. They wrap: readers take differences over a time in which fewer than 2³²
+/// samples come.
 #[derive(Debug)]
 pub struct TimeCounts([AtomicU32; BUCKETS]);
 

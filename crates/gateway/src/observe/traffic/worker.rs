@@ -1,5 +1,6 @@
-//! The worker's side of the traffic counts: finds the counters of a request by number, makes them at first use, and gives
-//! up those of objects that are gone. The number of counters is bounded as that of metric series (decision 0010).
+//! The worker's side of the traffic counts: finds the counters of a request by number, makes them at first
+//! use, and gives up those of objects that are gone. The number of counters is bounded as that of metric
+//! series (decision 0010).
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -14,14 +15,14 @@ use crate::observe::status::WorkerStatus;
 
 /// Counters of one kind that a worker keeps; requests beyond count in one without a name.
 const CELLS_MAX: usize = 20_000;
-/// Numbers that are kept for finding counters. An object has a new number with each of its forms; when the numbers are used
-/// up, all are found anew.
+/// Numbers that are kept for finding counters. An object has a new number with each of its forms; when the
+/// numbers are used up, all are found anew.
 const KEYS_MAX: usize = 2 * CELLS_MAX;
-/// Counters of one kind with durations: 2 KiB each, so that a reader costs 8 MiB a worker and kind at most. Others have no
-/// percentile.
+/// Counters of one kind with durations: 2 KiB each, so that a reader costs 8 MiB a worker and kind at most.
+/// Others have no percentile.
 const TIMED_MAX: usize = 4_096;
-/// How often counters without a request are looked for where all are taken, because addresses that come and go would
-/// otherwise keep the others out.
+/// How often counters without a request are looked for where all are taken, because addresses that come and
+/// go would otherwise keep the others out.
 const IDLE_S: u32 = 60;
 
 /// The counters of one worker.
@@ -51,8 +52,8 @@ impl WorkerTraffic {
         WorkerTraffic { tables: RefCell::new(tables), status }
     }
 
-    /// Counts an ended exchange. `upstream` is the identity of the upstream in a slot of the exchange's generation, and
-    /// `wall_ms` the time in milliseconds since 1970.
+    /// Counts an ended exchange. `upstream` is the identity of the upstream in a slot of the exchange's
+    /// generation, and `wall_ms` the time in milliseconds since 1970.
     pub(crate) fn record<'g>(
         &self,
         exchange: &Exchange,
@@ -70,7 +71,12 @@ impl WorkerTraffic {
             tables.routes.record(&counts.routes, CounterKey::only(&route.id), sample, is_timed);
         }
         if let Some(consumer) = exchange.consumer() {
-            tables.consumers.record(&counts.consumers, CounterKey::only(&consumer.username), sample, is_timed);
+            tables.consumers.record(
+                &counts.consumers,
+                CounterKey::only(&consumer.username),
+                sample,
+                is_timed,
+            );
         }
         for (index, attempt) in exchange.attempts.iter().enumerate() {
             let Some(owner) = upstream(attempt.upstream) else { continue };
@@ -102,8 +108,8 @@ impl WorkerTraffic {
         tables.endpoints.retain(&counts.endpoints, |label| label.upstream.as_deref().is_some_and(&upstream));
     }
 
-    /// Frees the durations when no reader asks for them any more, and counters without a request since the last minute
-    /// where all are taken. Called once a second.
+    /// Frees the durations when no reader asks for them any more, and counters without a request since the
+    /// last minute where all are taken. Called once a second.
     pub(crate) fn sweep(&self) {
         let (counts, mut tables) = (&self.status.traffic, self.tables.borrow_mut());
         tables.seconds = tables.seconds.wrapping_add(1);
@@ -125,7 +131,8 @@ const FAILED: u16 = 502;
 
 /// The counters that are meant.
 struct CounterKey<'a, L> {
-    /// The text with the address that tells the object apart; it is kept, so that no other text gets this address.
+    /// The text with the address that tells the object apart; it is kept, so that no other text gets this
+    /// address.
     keeps: &'a Arc<str>,
     /// A number that tells counters with the same text apart.
     number: u64,
@@ -136,7 +143,11 @@ struct CounterKey<'a, L> {
 impl<'a> CounterKey<'a, ()> {
     /// Counters that are told apart by a text alone.
     fn only(id: &'a Arc<str>) -> CounterKey<'a, impl Fn() -> CounterLabel + use<'a>> {
-        CounterKey { keeps: id, number: 0, label: move || CounterLabel { id: Arc::clone(id), upstream: None } }
+        CounterKey {
+            keeps: id,
+            number: 0,
+            label: move || CounterLabel { id: Arc::clone(id), upstream: None },
+        }
     }
 }
 

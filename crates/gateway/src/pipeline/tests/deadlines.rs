@@ -10,7 +10,7 @@ use testkit::Signal;
 use super::*;
 
 /// Runs `future`, with the timers of `local` advanced as a worker does it.
-async fn with_timers<T>(local: &Local, future: impl Future<Output = T>) -> T {
+async fn with_timers<T>(local: &WorkerLocal, future: impl Future<Output = T>) -> T {
     let mut ticks = tokio::time::interval(Duration::from_millis(1));
     let mut future = pin!(future);
     poll_fn(|cx| {
@@ -24,8 +24,8 @@ async fn with_timers<T>(local: &Local, future: impl Future<Output = T>) -> T {
     .await
 }
 
-/// The failures of the attempts of two gRPC calls with a short `grpc-timeout`, one after the other, at an upstream of
-/// `nodes` with these further fields.
+/// The failures of the attempts of two gRPC calls with a short `grpc-timeout`, one after the other, at an
+/// upstream of `nodes` with these further fields.
 fn failures_of_calls(nodes: &[&Origin], more: Value) -> Vec<Vec<Option<Cause>>> {
     let list: Vec<Value> = (0..)
         .zip(nodes)

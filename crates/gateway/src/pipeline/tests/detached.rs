@@ -1,5 +1,5 @@
-//! Requests that go on after a plugin has answered their client: which plugins run for them, what the upstream gets, and how
-//! many there may be.
+//! Requests that go on after a plugin has answered their client: which plugins run for them, what the
+//! upstream gets, and how many there may be.
 
 use std::sync::Mutex;
 
@@ -31,7 +31,7 @@ struct Leaver;
 impl Plugin for Leaver {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         let requests = InnerRequests::of(exchange.local());
-        let detachment = requests.detach(exchange, Phase::Access, &mut |detached| {
+        let detachment = requests.detach(exchange, PluginPhase::Access, &mut |detached| {
             detached.request.headers.set("X-Detached", b"1").unwrap();
             *detached.state::<bool>() = true;
         });
@@ -57,7 +57,7 @@ impl Plugin for Leaver {
 pub(super) const LEAVER: PluginKind = PluginKind {
     name: "leaver",
     priority: 8,
-    phases: &[Phase::Access, Phase::Log],
+    phases: &[PluginPhase::Access, PluginPhase::Log],
     build: |_, _| Ok(Arc::new(Leaver)),
     ..TRAILER_MARK
 };
@@ -73,13 +73,13 @@ impl Plugin for Witness {
         let name = self.name;
         note(exchange, format!("{name} access"));
         exchange.request.headers.append("X-Witness", name.as_bytes()).unwrap();
-        let refused = || Flow::reply(exchange::plugin::Reply::status(429));
+        let refused = || Flow::reply(exchange::plugin::BufferedReply::status(429));
         if self.refuses { refused() } else { Flow::Continue }
     }
 
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         note(exchange, format!("{} head", self.name));
-        Step::Done
+        ResponseStep::Done
     }
 
     fn log(&self, exchange: &Exchange) {
@@ -90,7 +90,7 @@ impl Plugin for Witness {
 pub(super) const EARLY: PluginKind = PluginKind {
     name: "early-witness",
     priority: 9,
-    phases: &[Phase::Access, Phase::ResponseHead, Phase::Log],
+    phases: &[PluginPhase::Access, PluginPhase::ResponseHead, PluginPhase::Log],
     build: |_, _| Ok(Arc::new(Witness { name: "early", refuses: false })),
     ..TRAILER_MARK
 };
@@ -98,7 +98,7 @@ pub(super) const EARLY: PluginKind = PluginKind {
 pub(super) const LATE: PluginKind = PluginKind {
     name: "late-witness",
     priority: 7,
-    phases: &[Phase::Access, Phase::ResponseHead, Phase::Log],
+    phases: &[PluginPhase::Access, PluginPhase::ResponseHead, PluginPhase::Log],
     build: |_, config| Ok(Arc::new(Witness { name: "late", refuses: config["refuses"] == true })),
     ..TRAILER_MARK
 };

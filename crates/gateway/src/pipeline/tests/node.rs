@@ -1,5 +1,5 @@
-//! An endpoint that speaks no HTTP/1: many exchanges at once on one connection, played by a script, so that the
-//! pipeline is shown to know an endpoint only as an [`UpstreamStream`] from a pool.
+//! An endpoint that speaks no HTTP/1: many exchanges at once on one connection, played by a script, so that
+//! the pipeline is shown to know an endpoint only as an [`UpstreamStream`] from a pool.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -23,7 +23,8 @@ enum ScriptStep {
     Wait,
 }
 
-/// The calls that the streams of the played connection received, one line per stream in the order of their beginning.
+/// The calls that the streams of the played connection received, one line per stream in the order of their
+/// beginning.
 type Told = Rc<RefCell<Vec<String>>>;
 
 struct NodeStreamScript {
@@ -84,7 +85,7 @@ impl UpstreamStream for NodeStreamScript {
         cx: &mut Context<'_>,
         head: &mut ResponseHead,
         _: Capacity,
-    ) -> Poll<Result<(), Failure>> {
+    ) -> Poll<Result<(), ExchangeFailure>> {
         if self.must_wait(cx) {
             return Poll::Pending;
         }
@@ -96,7 +97,9 @@ impl UpstreamStream for NodeStreamScript {
                 self.length = if has_body { BodyLength::Unknown } else { BodyLength::None };
                 Poll::Ready(Ok(()))
             }
-            Some(ScriptStep::Reset(cause)) => Poll::Ready(Err(Failure::new(cause, "the script says so"))),
+            Some(ScriptStep::Reset(cause)) => {
+                Poll::Ready(Err(ExchangeFailure::new(cause, "the script says so")))
+            }
             other => panic!("no head: {other:?}"),
         }
     }
@@ -121,7 +124,7 @@ impl UpstreamStream for NodeStreamScript {
                     return Poll::Ready(BodyEvent::End(Some(&self.trailers)));
                 }
                 Some(ScriptStep::Reset(cause)) => {
-                    return Poll::Ready(BodyEvent::Reset(Failure::new(cause, "the script says so")));
+                    return Poll::Ready(BodyEvent::Reset(ExchangeFailure::new(cause, "the script says so")));
                 }
                 None => return Poll::Ready(BodyEvent::End(None)),
                 other => panic!("no body: {other:?}"),
@@ -131,7 +134,7 @@ impl UpstreamStream for NodeStreamScript {
         Poll::Ready(BodyEvent::Data(self.piece.as_bytes()))
     }
 
-    fn pause(&mut self) -> Result<(), Failure> {
+    fn pause(&mut self) -> Result<(), ExchangeFailure> {
         Ok(())
     }
 
@@ -154,8 +157,8 @@ impl Drop for NodeStreamScript {
     }
 }
 
-/// A context with one route to `count` nodes. A connection to each plays the next of `scripts` as a stream; no socket
-/// listens at their addresses.
+/// A context with one route to `count` nodes. A connection to each plays the next of `scripts` as a stream;
+/// no socket listens at their addresses.
 fn context_with(count: u16, scripts: &[&[ScriptStep]]) -> (Rc<WorkerContext>, Told) {
     // No connection to these addresses is opened, because every stream is checked out of the pool.
     let nobody: Vec<_> = (1..=count).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
@@ -194,7 +197,7 @@ async fn exchange_on(
     let mut exchange = context.exchanges.checkout();
     request_head(&mut exchange, method_and_path);
     let served = run(context, &mut exchange, &mut downstream, &deadline).await;
-    assert!(matches!(served.outcome, Outcome::Done));
+    assert!(matches!(served.outcome, PipelineOutcome::Done));
     log(context, &mut exchange, served.log);
     (downstream.told.join(" "), String::from_utf8(downstream.answer).unwrap())
 }

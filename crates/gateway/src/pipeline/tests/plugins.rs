@@ -1,10 +1,11 @@
-//! A small plugin for each thing that the plugin trait offers beyond a decision on the request, through the real chain.
+//! A small plugin for each thing that the plugin trait offers beyond a decision on the request, through the
+//! real chain.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::control::Control;
 use super::*;
-use exchange::plugin::chain::Instance;
+use exchange::plugin::chain::PluginInstance;
 use exchange::plugin::{LogTask, NextAttempt, ReplyStream, StreamedReply, UpstreamRef};
 
 /// Waits in both phases of the response, and leaves a task behind.
@@ -16,8 +17,8 @@ struct Patient {
 static ENDED: AtomicUsize = AtomicUsize::new(0);
 
 impl Plugin for Patient {
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
-        Step::Wait(Box::pin(async {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
+        ResponseStep::Wait(Box::pin(async {
             tokio::task::yield_now().await;
             exchange.response.headers.set("X-Patient", b"waited").unwrap();
         }))
@@ -32,8 +33,8 @@ impl Plugin for Patient {
         exchange: &'a mut Exchange,
         body: &'a mut Vec<u8>,
         _: Portion,
-    ) -> Step<'a> {
-        Step::Wait(Box::pin(async {
+    ) -> ResponseStep<'a> {
+        ResponseStep::Wait(Box::pin(async {
             tokio::task::yield_now().await;
             body.extend_from_slice(exchange.response.headers.get("x-patient").unwrap_or_default());
         }))
@@ -49,7 +50,7 @@ impl Plugin for Patient {
 
 pub(super) const PATIENT: PluginKind = PluginKind {
     name: "patient",
-    phases: &[Phase::ResponseHead, Phase::ResponseBody, Phase::Log],
+    phases: &[PluginPhase::ResponseHead, PluginPhase::ResponseBody, PluginPhase::Log],
     build: |_, config| Ok(Arc::new(Patient { streams: config["streams"] == true })),
     ..TRAILER_MARK
 };
@@ -103,14 +104,14 @@ impl Plugin for Rewriter {
         body.extend_from_slice(b", twice");
         match exchange.set_request_body(body) {
             Ok(()) => Flow::Continue,
-            Err(_) => Flow::reply(exchange::plugin::Reply::status(500)),
+            Err(_) => Flow::reply(exchange::plugin::BufferedReply::status(500)),
         }
     }
 }
 
 pub(super) const REWRITER: PluginKind = PluginKind {
     name: "rewriter",
-    phases: &[Phase::RequestBody, Phase::Access],
+    phases: &[PluginPhase::RequestBody, PluginPhase::Access],
     build: |_, config| Ok(Arc::new(Rewriter { reads: config["reads"] == true })),
     ..TRAILER_MARK
 };
@@ -152,7 +153,7 @@ impl Plugin for Chooser {
 
 pub(super) const CHOOSER: PluginKind = PluginKind {
     name: "chooser",
-    phases: &[Phase::BeforeProxy, Phase::Attempt],
+    phases: &[PluginPhase::BeforeProxy, PluginPhase::Attempt],
     build: |build, config| {
         let upstream = match config["upstream"].as_object() {
             Some(_) => build.upstream("upstream", &config["upstream"])?,
@@ -187,25 +188,25 @@ fn plugin_selects_an_upstream_of_its_own() {
 fn upstream_of_plugin_is_dropped_with_it() {
     let route = |plugins: Value| json!({"uri": "/here", "upstream": {"nodes": {"127.0.0.1:1": 1}}, "plugins": plugins});
     let mut control = Control::new();
-    let mut apply = |revision: u64, kind: Kind, value: Value| {
+    let mut apply = |revision: u64, kind: ObjectKind, value: Value| {
         let (runtime, faults) = control.apply(revision, kind, &value);
         assert_eq!(faults, Vec::new());
         runtime.upstream_slots.keys().map(|name| name.to_string()).collect::<std::collections::BTreeSet<_>>()
     };
     let own = json!({"chooser": {"upstream": {"nodes": {"127.0.0.1:2": 1}}}});
     let shared = json!({"nodes": {"127.0.0.1:3": 1}});
-    assert!(apply(1, Kind::Upstream, shared).contains(UpstreamRef::by_id("1").identity()));
+    assert!(apply(1, ObjectKind::Upstream, shared).contains(UpstreamRef::by_id("1").identity()));
     let names = ["/routes/1", "/routes/1#upstream", "/upstreams/1"];
-    assert_eq!(apply(2, Kind::Route, route(own)).into_iter().collect::<Vec<_>>(), names);
-    apply(3, Kind::Route, route(json!({})));
+    assert_eq!(apply(2, ObjectKind::Route, route(own)).into_iter().collect::<Vec<_>>(), names);
+    apply(3, ObjectKind::Route, route(json!({})));
     // The compiler looks for holders with each change; the change before still held the route's first chain.
-    let left = apply(4, Kind::Route, route(json!({})));
+    let left = apply(4, ObjectKind::Route, route(json!({})));
     assert_eq!(left.into_iter().collect::<Vec<_>>(), ["/routes/1", "/upstreams/1"]);
 }
 
 /// Runs another plugin inside itself.
 struct Outer {
-    inner: Option<Arc<Instance>>,
+    inner: Option<Arc<PluginInstance>>,
 }
 
 impl Plugin for Outer {
@@ -213,7 +214,7 @@ impl Plugin for Outer {
         let Some(inner) = &self.inner else { return Flow::Continue };
         *exchange.state::<u32>() = 7;
         Flow::Wait(Box::pin(async {
-            let decision = inner.run(Phase::Access, exchange).await;
+            let decision = inner.run(PluginPhase::Access, exchange).await;
             assert_eq!(*exchange.state::<u32>(), 7, "the state is its own again");
             decision
         }))
@@ -222,7 +223,7 @@ impl Plugin for Outer {
 
 pub(super) const OUTER: PluginKind = PluginKind {
     name: "outer",
-    phases: &[Phase::Access],
+    phases: &[PluginPhase::Access],
     build: |build, config| {
         let (name, inner) = config["inner"].as_object().and_then(|inner| inner.iter().next()).unwrap();
         Ok(Arc::new(Outer { inner: build.plugin("inner", name, inner)? }))
@@ -291,14 +292,14 @@ impl ReplyStream for Pieces {
 impl Plugin for Speaker {
     fn access<'a>(&'a self, _: &'a mut Exchange) -> Flow<'a> {
         let body = Box::new(Pieces { left: self.pieces, waits: false, fails: self.fails });
-        Flow::Stream(Box::new(StreamedReply { head: exchange::plugin::Reply::status(200), body }))
+        Flow::Stream(Box::new(StreamedReply { head: exchange::plugin::BufferedReply::status(200), body }))
     }
 }
 
 pub(super) const SPEAKER: PluginKind = PluginKind {
     name: "speaker",
     priority: 9,
-    phases: &[Phase::Access],
+    phases: &[PluginPhase::Access],
     build: |_, config| {
         let pieces = config["pieces"].as_u64().unwrap_or(2) as usize;
         Ok(Arc::new(Speaker { pieces, fails: config["fails"] == true }))
@@ -348,7 +349,7 @@ impl Plugin for Numberer {
 
 pub(super) const NUMBERER: PluginKind = PluginKind {
     name: "numberer",
-    phases: &[Phase::RequestBody],
+    phases: &[PluginPhase::RequestBody],
     build: |_, _| Ok(Arc::new(Numberer)),
     ..TRAILER_MARK
 };

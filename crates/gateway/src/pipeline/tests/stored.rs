@@ -1,5 +1,5 @@
-//! A plugin that answers with stored responses, before the upstream is asked, in place of its response and in place of its
-//! failure; and one that copies a body on its way.
+//! A plugin that answers with stored responses, before the upstream is asked, in place of its response and in
+//! place of its failure; and one that copies a body on its way.
 
 use std::sync::Mutex;
 
@@ -44,7 +44,7 @@ impl Plugin for Keeper {
     fn upstream_response(
         &self,
         exchange: &mut Exchange,
-        failure: Option<&Failure>,
+        failure: Option<&ExchangeFailure>,
     ) -> Option<Box<StoredReply>> {
         let now = if failure.is_some() { "failure" } else { "response" };
         (self.at == now).then(|| self.stored(exchange))
@@ -54,7 +54,7 @@ impl Plugin for Keeper {
 pub(super) const KEEPER: PluginKind = PluginKind {
     name: "keeper",
     priority: 8,
-    phases: &[Phase::Access, Phase::UpstreamResponse],
+    phases: &[PluginPhase::Access, PluginPhase::UpstreamResponse],
     build: |_, config| {
         let at =
             ["access", "response", "failure"].into_iter().find(|at| config["at"] == *at).unwrap_or("never");
@@ -117,7 +117,11 @@ impl Drop for Copy {
 }
 
 impl Plugin for Tapper {
-    fn upstream_response(&self, exchange: &mut Exchange, _: Option<&Failure>) -> Option<Box<StoredReply>> {
+    fn upstream_response(
+        &self,
+        exchange: &mut Exchange,
+        _: Option<&ExchangeFailure>,
+    ) -> Option<Box<StoredReply>> {
         exchange.tap_response(Box::new(Copy { bytes: Vec::new(), is_whole: false }));
         None
     }
@@ -125,7 +129,7 @@ impl Plugin for Tapper {
 
 pub(super) const TAPPER: PluginKind = PluginKind {
     name: "tapper",
-    phases: &[Phase::UpstreamResponse],
+    phases: &[PluginPhase::UpstreamResponse],
     build: |_, _| Ok(Arc::new(Tapper)),
     ..TRAILER_MARK
 };

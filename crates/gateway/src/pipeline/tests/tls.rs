@@ -1,10 +1,10 @@
-//! TLS that plugins reach from a configuration: a byte stream to a server of another protocol, and an upstream in
-//! the plugin's configuration with a certificate object that changes.
+//! TLS that plugins reach from a configuration: a byte stream to a server of another protocol, and an
+//! upstream in the plugin's configuration with a certificate object that changes.
 
 use super::control::Control;
 use super::*;
 use exchange::plugin::outbound::{OutboundError, OutboundTls, StreamDestination};
-use exchange::plugin::{Decision, Reply as PluginReply, UpstreamRef};
+use exchange::plugin::{BufferedReply as PluginReply, PhaseDecision, UpstreamRef};
 use testkit::{Step, TlsFront, self_signed};
 
 /// Asks a line-based server whether the request may pass, as Redis answers `PING`.
@@ -40,14 +40,14 @@ impl Plugin for Pinger {
                 Ok(answer) => PluginReply::status(200).with_body(answer),
                 Err(error) => PluginReply::status(503).with_body(error.to_string().into_bytes()),
             };
-            Decision::Reply(Box::new(reply))
+            PhaseDecision::Reply(Box::new(reply))
         }))
     }
 }
 
 pub(super) const PINGER: PluginKind = PluginKind {
     name: "pinger",
-    phases: &[Phase::Access],
+    phases: &[PluginPhase::Access],
     build: |build, config| {
         let tls = config["tls"].as_bool().map(OutboundTls::verifying);
         let place = config["server"].as_str().unwrap_or_default();
@@ -85,7 +85,7 @@ fn plugin_speaks_another_protocol_over_a_stream() {
 #[test]
 fn upstream_of_a_plugin_shows_the_changed_certificate() {
     let mut control = Control::new();
-    let mut apply = |revision: u64, kind: Kind, value: Value| control.apply(revision, kind, &value);
+    let mut apply = |revision: u64, kind: ObjectKind, value: Value| control.apply(revision, kind, &value);
     let ssl = |kind: &str| {
         let pair = self_signed(&["client.example"]);
         json!({"type": kind, "sni": "client.example", "cert": pair.certificate, "key": pair.key})
@@ -93,18 +93,18 @@ fn upstream_of_a_plugin_shows_the_changed_certificate() {
     let own = json!({"scheme": "https", "nodes": {"127.0.0.1:2": 1}, "tls": {"client_cert_id": "1"}});
     let plugins = json!({"chooser": {"upstream": own}});
     let route = json!({"uri": "/here", "upstream": {"nodes": {"127.0.0.1:1": 1}}, "plugins": plugins});
-    apply(1, Kind::Ssl, ssl("server"));
-    let (_, faults) = apply(2, Kind::Route, route);
+    apply(1, ObjectKind::Ssl, ssl("server"));
+    let (_, faults) = apply(2, ObjectKind::Route, route);
     assert!(faults[0].reason.contains("ssl 1 is not of type client"), "{faults:?}");
     let identity = |runtime: &crate::runtime::Runtime| {
         let slot = *runtime.upstream_slots.get("/routes/1#upstream").unwrap();
         let nodes = runtime.upstreams.get(slot).unwrap().nodes.load();
         nodes.nodes[0].endpoint.tls.as_ref().unwrap().id()
     };
-    let (runtime, faults) = apply(3, Kind::Ssl, ssl("client"));
+    let (runtime, faults) = apply(3, ObjectKind::Ssl, ssl("client"));
     assert_eq!(faults, Vec::new(), "the plugin is built now");
     let first = identity(&runtime);
-    let (runtime, faults) = apply(4, Kind::Ssl, ssl("client"));
+    let (runtime, faults) = apply(4, ObjectKind::Ssl, ssl("client"));
     assert_eq!(faults, Vec::new());
     assert_ne!(identity(&runtime), first);
     assert!(runtime.upstream_slots.get(UpstreamRef::by_id("1").identity()).is_none());

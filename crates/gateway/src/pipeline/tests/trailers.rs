@@ -1,4 +1,5 @@
-//! A plugin that moves trailers into the body and writes its own: before the last piece of the body, for every response.
+//! A plugin that moves trailers into the body and writes its own: before the last piece of the body, for
+//! every response.
 
 use super::*;
 
@@ -14,7 +15,7 @@ impl Plugin for Mover {
         if !self.answers {
             return Flow::Continue;
         }
-        Flow::reply(exchange::plugin::Reply::status(403).with_body(b"no".as_slice()))
+        Flow::reply(exchange::plugin::BufferedReply::status(403).with_body(b"no".as_slice()))
     }
 
     fn wants_response_body(&self, _: &Exchange) -> BodyNeed {
@@ -38,18 +39,18 @@ impl Plugin for Mover {
         exchange: &'a mut Exchange,
         body: &'a mut Vec<u8>,
         portion: Portion,
-    ) -> Step<'a> {
+    ) -> ResponseStep<'a> {
         if portion == Portion::Last {
             body.extend_from_slice(b"|");
             body.extend_from_slice(exchange.state::<String>().as_bytes());
         }
-        Step::Done
+        ResponseStep::Done
     }
 }
 
 pub(super) const MOVER: PluginKind = PluginKind {
     name: "mover",
-    phases: &[Phase::Access, Phase::ResponseBody],
+    phases: &[PluginPhase::Access, PluginPhase::ResponseBody],
     build: |_, config| {
         let need =
             if config["whole"] == true { BodyNeed::Buffer { limit_bytes: 99 } } else { BodyNeed::Stream };

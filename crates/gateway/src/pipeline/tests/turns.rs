@@ -8,8 +8,8 @@ use crate::pipeline::chains::Chains;
 use crate::pipeline::journey::Journey;
 use crate::pipeline::turn::PIECES_MAX;
 
-/// Runs one exchange; returns the most pieces that passed in one poll of its task, and the body that the client
-/// received.
+/// Runs one exchange; returns the most pieces that passed in one poll of its task, and the body that the
+/// client received.
 fn most_in_a_poll(origin: &Origin, plugins: &Value, mut downstream: Scripted) -> (usize, Vec<u8>) {
     on_loop(async {
         let context = context(&[origin.address()], plugins);
@@ -50,7 +50,7 @@ fn body_that_is_collected_in_small_chunks_yields() {
         let (deadline, mut exchange) = (Deadline::new(&context.local), context.exchanges.checkout());
         request_head(&mut exchange, "POST /here");
         let generation = context.generation();
-        let run = crate::pipeline::Run::new(&context, &generation, &deadline);
+        let run = crate::pipeline::PipelineRun::new(&context, &generation, &deadline);
         let mut most = 0;
         {
             let chains = Chains::none(&generation);
@@ -96,7 +96,7 @@ fn upload_without_a_pause_ends_in_time() {
         deadline.set_cap(context.local.now_ms());
         request_head(&mut exchange, "POST /here");
         let generation = context.generation();
-        let run = crate::pipeline::Run::new(&context, &generation, &deadline);
+        let run = crate::pipeline::PipelineRun::new(&context, &generation, &deadline);
         let mut downstream = scripted(&body, BodyLength::Unknown);
         let chains = Chains::none(&generation);
         let mut journey = Journey { run: &run, chains, exchange: &mut exchange, downstream: &mut downstream };

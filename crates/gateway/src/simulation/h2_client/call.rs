@@ -137,7 +137,8 @@ impl Call {
     fn begin_answer(&self, client: &Client, head: &ResponseHead) -> Answer {
         let number = |name: &str| std::str::from_utf8(head.headers.get(name)?).ok()?.parse::<u64>().ok();
         note(|| format!("client {}: request {} gets {}", client.number, self.id, head.status));
-        // Every response carries the stamp of its request, except a 408, because its request was never read whole.
+        // Every response carries the stamp of its request, except a 408, because its request was never read
+        // whole.
         let stamp = number("x-stamp");
         if stamp.is_some_and(|stamp| stamp != self.id) || stamp.is_none() && head.status != 408 {
             let status = head.status;

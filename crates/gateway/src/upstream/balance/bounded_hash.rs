@@ -1,14 +1,16 @@
-//! Consistent hashing with bounded loads (Mirrokni, Thorup and Zadimoghaddam, 2017; HAProxy's `hash-balance-factor`): the
-//! ring of `chash`, but a node that has a quarter more requests in flight than its share passes further ones to the next
-//! node on the ring. A hot key then spreads over as many nodes as it needs. Each worker counts its own requests.
+//! Consistent hashing with bounded loads (Mirrokni, Thorup and Zadimoghaddam, 2017; HAProxy's
+//! `hash-balance-factor`): the ring of `chash`, but a node that has a quarter more requests in flight than
+//! its share passes further ones to the next node on the ring. A hot key then spreads over as many nodes as
+//! it needs. Each worker counts its own requests.
 
 use super::consistent_hash::{GroupRing, derive_ring};
-use super::{Balancer, BalancerKind, BalanceInput, Start, Uses};
+use super::{BalanceInput, Balancer, BalancerKind, Start, Uses};
 
 /// The most requests in flight at a node, for its share by weight.
 const BOUND: f64 = 1.25;
 
-/// Points of the ring that a retry looks at for a node below the bound, because there may be none among untried nodes.
+/// Points of the ring that a retry looks at for a node below the bound, because there may be none among
+/// untried nodes.
 const RETRY_POINTS_MAX: usize = 1_024;
 
 /// The same node for the same key, as long as it has not too many requests.
@@ -36,8 +38,8 @@ impl BoundedHash {
         BoundedHash { ring: GroupRing::new(start), active, active_total }
     }
 
-    /// Whether `member` may take one more request: fewer than its share of all requests, this one included, times the
-    /// bound, rounded up.
+    /// Whether `member` may take one more request: fewer than its share of all requests, this one included,
+    /// times the bound, rounded up.
     fn has_room(&self, choice: &BalanceInput<'_>, member: usize) -> bool {
         let share = choice.group.weight(member) / choice.group.weight_total();
         f64::from(self.active[member]) < ((self.active_total + 1) as f64 * share * BOUND).ceil()
@@ -51,7 +53,8 @@ impl Balancer for BoundedHash {
         if self.has_room(choice, first) {
             return Some(first);
         }
-        // Unless members were tried there is always one with room, because the bounds add up to more than all requests.
+        // Unless members were tried there is always one with room, because the bounds add up to more than all
+        // requests.
         let points = if choice.tried.is_empty() { usize::MAX } else { RETRY_POINTS_MAX };
         Some(untried.take(points).find(|member| self.has_room(choice, *member)).unwrap_or(first))
     }

@@ -1,6 +1,7 @@
-//! Consistent hashing on the ring of APISIX (lua-resty-chash, with the points of nginx's `hash … consistent`): a key is
-//! mapped to the same endpoint as there, and an endpoint that is added or removed moves only its own share of the keys.
-//! The ring is built once per node set and shared by the workers. See decision 0028.
+//! Consistent hashing on the ring of APISIX (lua-resty-chash, with the points of nginx's
+//! `hash … consistent`): a key is mapped to the same endpoint as there, and an endpoint that is added or
+//! removed moves only its own share of the keys. The ring is built once per node set and shared by the
+//! workers. See decision 0028.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -9,16 +10,16 @@ use std::sync::Arc;
 use stdx::hash::{crc32, crc32_continue};
 
 use super::super::select::group::NodeGroup;
-use super::{Balancer, BalancerKind, BalanceInput, Start, Uses};
-use net::nodes::{ResolvedNode, NodeSet};
+use super::{BalanceInput, Balancer, BalancerKind, Start, Uses};
+use net::nodes::{NodeSet, ResolvedNode};
 
 /// Points per unit of reduced weight, as in nginx and APISIX.
 const POINTS_PER_WEIGHT: u64 = 160;
-/// The most points a ring may have, whatever the weights: 8 bytes each. A ring that would need more has fewer points per
-/// weight, and no longer maps keys as APISIX does.
+/// The most points a ring may have, whatever the weights: 8 bytes each. A ring that would need more has fewer
+/// points per weight, and no longer maps keys as APISIX does.
 const POINTS_MAX: u64 = 1_048_576;
-/// A group with less than one in so many nodes gets a ring of its own, because most points of the shared one would be
-/// passed over for each request.
+/// A group with less than one in so many nodes gets a ring of its own, because most points of the shared one
+/// would be passed over for each request.
 const SPARSE_PART: usize = 4;
 
 /// The same node for the same key.
@@ -36,10 +37,11 @@ pub struct HashRing {
 }
 
 impl HashRing {
-    /// The ring of `nodes`; nodes with weight 0 have no point. Nodes of all priorities share it: the points of one
-    /// priority alone are the ring that APISIX builds for that priority.
+    /// The ring of `nodes`; nodes with weight 0 have no point. Nodes of all priorities share it: the points
+    /// of one priority alone are the ring that APISIX builds for that priority.
     pub fn new(nodes: &[ResolvedNode]) -> HashRing {
-        // Weights are reduced first, for each priority, because 100 and 100 must give the same ring as 1 and 1.
+        // Weights are reduced first, for each priority, because 100 and 100 must give the same ring as 1 and
+        // 1.
         let mut divisors = BTreeMap::new();
         for node in nodes {
             let divisor = divisors.entry(node.priority).or_insert(0);
@@ -73,8 +75,9 @@ impl HashRing {
     }
 }
 
-/// The points of a node, an endless sequence. They depend on its address alone, so that other nodes that are added or
-/// removed do not move them: each is the checksum of the address, its colons replaced by NUL, and of the point before.
+/// The points of a node, an endless sequence. They depend on its address alone, so that other nodes that are
+/// added or removed do not move them: each is the checksum of the address, its colons replaced by NUL, and of
+/// the point before.
 fn points_of(node: &ResolvedNode) -> impl Iterator<Item = u32> {
     let address = node.endpoint.address.to_string().replace(':', "\0");
     let base = crc32(address.as_bytes());
@@ -107,7 +110,10 @@ impl GroupRing {
     }
 
     /// The members that were not tried in the order of the ring from the request's key on, with repetitions.
-    pub(super) fn untried<'c>(&'c self, choice: &'c BalanceInput<'_>) -> Option<impl Iterator<Item = usize> + 'c> {
+    pub(super) fn untried<'c>(
+        &'c self,
+        choice: &'c BalanceInput<'_>,
+    ) -> Option<impl Iterator<Item = usize> + 'c> {
         // Otherwise a search of the whole ring would find out that none is left.
         if choice.tried.len() >= choice.group.len() && !choice.has_untried() {
             return None;

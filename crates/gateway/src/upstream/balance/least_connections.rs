@@ -1,13 +1,14 @@
-//! Least connections: chooses the node with the fewest requests in flight for its weight; equal nodes take turns, so
-//! that idle nodes share the first requests. A heap with the place of each member keeps the best one in front. Each worker
-//! counts its own requests. A member that starts slowly waits after each choice until as many others were made as its weight
-//! demands, because by load alone it would get no request among idle nodes, or at once as many as the others.
+//! Least connections: chooses the node with the fewest requests in flight for its weight; equal nodes take
+//! turns, so that idle nodes share the first requests. A heap with the place of each member keeps the best
+//! one in front. Each worker counts its own requests. A member that starts slowly waits after each choice
+//! until as many others were made as its weight demands, because by load alone it would get no request among
+//! idle nodes, or at once as many as the others.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::super::select::group::{NodeGroup, STARTED_PART};
-use super::{Balancer, BalancerKind, BalanceInput, Start, Uses};
+use super::{BalanceInput, Balancer, BalancerKind, Start, Uses};
 
 /// The node with the fewest requests in flight for its weight.
 pub static KIND: BalancerKind = BalancerKind {

@@ -1,6 +1,7 @@
-//! Maglev hashing (Eisenbud and others, "Maglev: a fast and reliable software network load balancer", NSDI 2016): a key is
-//! one look-up in a table in which each node holds a share of the places by its weight. Shares are more even than on the
-//! ring of `chash`, and a lost node moves few keys of others, where the ring moves none. Built once per node set.
+//! Maglev hashing (Eisenbud and others, "Maglev: a fast and reliable software network load balancer", NSDI
+//! 2016): a key is one look-up in a table in which each node holds a share of the places by its weight.
+//! Shares are more even than on the ring of `chash`, and a lost node moves few keys of others, where the ring
+//! moves none. Built once per node set.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -8,14 +9,15 @@ use std::sync::Arc;
 
 use stdx::hash::{crc32, crc32_continue};
 
-use super::{Balancer, BalancerKind, BalanceInput, Uses, next_random};
+use super::{BalanceInput, Balancer, BalancerKind, Uses, next_random};
 use net::nodes::ResolvedNode;
 
-/// Places of a table: a prime, so that every step visits all of them, and a hundred times the nodes of most upstreams
-/// (section 5.3 of the paper). 256 KiB for each priority of an upstream.
+/// Places of a table: a prime, so that every step visits all of them, and a hundred times the nodes of most
+/// upstreams (section 5.3 of the paper). 256 KiB for each priority of an upstream.
 const PLACES: usize = 65_537;
 
-/// Places tried for a key with a node that may not be chosen, before the members of the group are compared one by one.
+/// Places tried for a key with a node that may not be chosen, before the members of the group are compared
+/// one by one.
 const TRIES_MAX: u32 = 16;
 
 /// The same node for the same key, by one look-up.
@@ -48,8 +50,8 @@ fn address_hash(node: &ResolvedNode) -> u32 {
 }
 
 impl MaglevTables {
-    /// The untried member with the highest score for the key (weighted rendezvous hashing): for a group of which the table
-    /// has few places. A member that leaves the group moves only its own keys.
+    /// The untried member with the highest score for the key (weighted rendezvous hashing): for a group of
+    /// which the table has few places. A member that leaves the group moves only its own keys.
     fn highest(&self, choice: &BalanceInput<'_>) -> Option<usize> {
         let score = |member: usize| {
             let address = u64::from(self.addresses[choice.group.node(member)]);
@@ -74,8 +76,8 @@ struct Preference {
     due: u64,
 }
 
-/// Nodes take places in turn, each the next free one in its own order; a node of half the largest weight every second turn.
-/// Nodes beyond the number of places get none.
+/// Nodes take places in turn, each the next free one in its own order; a node of half the largest weight
+/// every second turn. Nodes beyond the number of places get none.
 fn table(nodes: &[(u32, &ResolvedNode)]) -> Box<[u32]> {
     const FREE: u32 = u32::MAX;
     let largest = nodes.iter().map(|(_, node)| u64::from(node.weight)).max().unwrap_or(1);

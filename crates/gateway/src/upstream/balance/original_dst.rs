@@ -1,7 +1,7 @@
-//! No choice at all: sessions of layer 4 go to the destination of their client, which `upstream/original.rs` judges, so that the
-//! upstream has no nodes. A caller that asks for a node nevertheless gets none.
+//! No choice at all: sessions of layer 4 go to the destination of their client, which `upstream/original.rs`
+//! judges, so that the upstream has no nodes. A caller that asks for a node nevertheless gets none.
 
-use super::{Balancer, BalancerKind, BalanceInput, Uses};
+use super::{BalanceInput, Balancer, BalancerKind, Uses};
 
 /// Chooses no node.
 pub static KIND: BalancerKind =

@@ -1,9 +1,10 @@
-//! Peak EWMA: chooses the cheaper of two random nodes. The cost is the response time, averaged with an exponential
-//! decay that follows a rise at once and forgets it slowly, times the requests in flight. (The power of two choices
-//! after Mitzenmacher; the peak-sensitive average as in Finagle.) Each worker has its own averages. A node without recent
-//! responses costs as much as the average response, so that it gets its share and no more.
+//! Peak EWMA: chooses the cheaper of two random nodes. The cost is the response time, averaged with an
+//! exponential decay that follows a rise at once and forgets it slowly, times the requests in flight. (The
+//! power of two choices after Mitzenmacher; the peak-sensitive average as in Finagle.) Each worker has its
+//! own averages. A node without recent responses costs as much as the average response, so that it gets its
+//! share and no more.
 
-use super::{Balancer, BalancerKind, BalanceInput, Uses, next_random};
+use super::{BalanceInput, Balancer, BalancerKind, Uses, next_random};
 
 /// The better of two nodes, by response time weighted to the recent past and by requests in flight.
 pub static KIND: BalancerKind =
@@ -38,8 +39,8 @@ fn better_of_two(choice: &BalanceInput<'_>, count: usize, nth: impl Fn(usize) ->
     Some(if choice.group.is_starting() && is_passed_over(choice, best) { other } else { best })
 }
 
-/// Whether a member that starts slowly is not chosen although it is the better one: drawn by the part of its share that it
-/// gets.
+/// Whether a member that starts slowly is not chosen although it is the better one: drawn by the part of its
+/// share that it gets.
 #[cold]
 fn is_passed_over(choice: &BalanceInput<'_>, member: usize) -> bool {
     // Another number than the one that has drawn the members.

@@ -1,10 +1,12 @@
-//! Two choices: draws two nodes at random, in proportion to their weights, and chooses the one with fewer requests in
-//! flight for its weight (Mitzenmacher, "The power of two choices in randomized load balancing", 2001; nginx's `random two
-//! least_conn`). Costs the same among three nodes and among thousands. Each worker counts its own requests.
+//! Two choices: draws two nodes at random, in proportion to their weights, and chooses the one with fewer
+//! requests in flight for its weight (Mitzenmacher, "The power of two choices in randomized load balancing",
+//! 2001; nginx's `random two least_conn`). Costs the same among three nodes and among thousands. Each worker
+//! counts its own requests.
 
-use super::{Balancer, BalancerKind, BalanceInput, Start, Uses, next_random};
+use super::{BalanceInput, Balancer, BalancerKind, Start, Uses, next_random};
 
-/// Draws for each of the two nodes: tried nodes and the same one are drawn again. Behind them all nodes are looked at.
+/// Draws for each of the two nodes: tried nodes and the same one are drawn again. Behind them all nodes are
+/// looked at.
 const DRAWS_MAX: usize = 8;
 
 /// The better of two random nodes, by requests in flight.
@@ -50,8 +52,8 @@ impl RandomTwo {
     }
 }
 
-/// Whether `other` has fewer requests in flight for its weight than `best`. Among idle nodes the one drawn first stays,
-/// so that they share by weight.
+/// Whether `other` has fewer requests in flight for its weight than `best`. Among idle nodes the one drawn
+/// first stays, so that they share by weight.
 #[inline]
 fn is_better(choice: &BalanceInput<'_>, other: usize, best: usize) -> bool {
     let load = |member: usize| f64::from(choice.active(member));

@@ -10,7 +10,7 @@ use std::collections::binary_heap::PeekMut;
 
 use smallvec::SmallVec;
 
-use super::{Balancer, BalancerKind, BalanceInput, Start, Uses};
+use super::{BalanceInput, Balancer, BalancerKind, Start, Uses};
 
 /// The time at which all due times are set back, long before they lose precision.
 const TIME_MAX: f64 = 1_048_576.0;
@@ -95,8 +95,8 @@ impl RoundRobin {
         self.debtors |= (0..count).find(is_failed).map_or(0, |member| 1 << member);
     }
 
-    /// As [`turn`](Self::turn), but leaves tried members where they are. Debts wait for another turn: behind a
-    /// debtor may be a member that was tried, and an attempt at it would be the last one in vain.
+    /// As [`turn`](Self::turn), but leaves tried members where they are. Debts wait for another turn: behind
+    /// a debtor may be a member that was tried, and an attempt at it would be the last one in vain.
     #[cold]
     fn turn_untried(&mut self, choice: &BalanceInput<'_>) -> Option<usize> {
         self.charge(choice);
@@ -115,8 +115,9 @@ impl RoundRobin {
     #[cold]
     fn set_back(&mut self) {
         let now = self.now;
-        let earlier =
-            |Reverse((due, member)): MemberDueTime| Reverse(((f64::from_bits(due) - now).max(0.0).to_bits(), member));
+        let earlier = |Reverse((due, member)): MemberDueTime| {
+            Reverse(((f64::from_bits(due) - now).max(0.0).to_bits(), member))
+        };
         self.heap = std::mem::take(&mut self.heap).into_iter().map(earlier).collect();
         self.now = 0.0;
     }

@@ -11,8 +11,8 @@ use net::endpoint::Endpoint;
 use net::env;
 
 impl UpstreamConnector {
-    /// Whether a request for the endpoint is likely to get a stream: a connection may be opened, or this worker has one. If not,
-    /// an idle connection of another worker gives way.
+    /// Whether a request for the endpoint is likely to get a stream: a connection may be opened, or this
+    /// worker has one. If not, an idle connection of another worker gives way.
     pub(crate) fn has_capacity(&self, endpoint: &Endpoint) -> bool {
         let has_capacity = !endpoint.is_full()
             || self.pools.borrow().has_idle(endpoint.id)
@@ -23,8 +23,8 @@ impl UpstreamConnector {
         has_capacity
     }
 
-    /// Makes connections give way, because a call found no descriptor, and waits for them to end. False if there was
-    /// nothing to close.
+    /// Makes connections give way, because a call found no descriptor, and waits for them to end. False if
+    /// there was nothing to close.
     #[cold]
     pub(crate) async fn free_descriptors(&self) -> bool {
         if self.evictor.free_descriptors().await {
@@ -42,8 +42,8 @@ impl UpstreamConnector {
         is_freed
     }
 
-    /// A place for a connection to the endpoint; none is needed without a limit. If all are taken, an idle connection of this
-    /// worker gives way, which may be one for another TLS server name.
+    /// A place for a connection to the endpoint; none is needed without a limit. If all are taken, an idle
+    /// connection of this worker gives way, which may be one for another TLS server name.
     ///
     /// # Errors
     /// `node_max_connections`.
@@ -52,7 +52,8 @@ impl UpstreamConnector {
         endpoint: &Arc<Endpoint>,
         queue: Option<&Arc<WaitQueue>>,
     ) -> Result<Option<ConnectionPlace>, ExchangeFailure> {
-        // Before the try, because a failed one asks a worker to close a connection, which would be the new one.
+        // Before the try, because a failed one asks a worker to close a connection, which would be the new
+        // one.
         if endpoint.is_full() {
             self.close_idle_at(endpoint.id).await;
         }

@@ -1,5 +1,5 @@
-//! The stream of a WebSocket to an endpoint of HTTP/2: an extended CONNECT (RFC 8441) where the SETTINGS of the endpoint
-//! allow it. It knows no request, and leaves a connection of HTTP/1 to its caller.
+//! The stream of a WebSocket to an endpoint of HTTP/2: an extended CONNECT (RFC 8441) where the SETTINGS of
+//! the endpoint allow it. It knows no request, and leaves a connection of HTTP/1 to its caller.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,12 +12,13 @@ use crate::upstream::opening::WantedConnection;
 use crate::upstream::stream::PooledStream;
 use exchange::failure::{Cause, ExchangeFailure};
 
-/// Most connections that are opened for one WebSocket, so that an endpoint which closes each of them is given up.
+/// Most connections that are opened for one WebSocket, so that an endpoint which closes each of them is given
+/// up.
 const OPENS_MAX: usize = 3;
 
 impl UpstreamConnector {
-    /// A stream that can become a tunnel, on a connection that is opened if there is none; none if the endpoint takes no
-    /// extended CONNECT.
+    /// A stream that can become a tunnel, on a connection that is opened if there is none; none if the
+    /// endpoint takes no extended CONNECT.
     ///
     /// # Errors
     /// No connection could be opened.

@@ -1,5 +1,5 @@
-//! Tests of an upstream connection with a response that was only peeked: no byte may be lost, repeated, or read as the
-//! next response, and little memory may be held.
+//! Tests of an upstream connection with a response that was only peeked: no byte may be lost, repeated, or
+//! read as the next response, and little memory may be held.
 
 use std::future::poll_fn;
 use std::io::Write;
@@ -13,7 +13,7 @@ use net::env;
 const LOOK: Capacity = Capacity::Estimate(LARGE_BYTES);
 
 /// A stream of an upstream connection, and the endpoint's end of it.
-fn pair() -> (H1Stream, TcpStream) {
+fn pair() -> (UpstreamH1Stream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let node = TcpStream::connect(address).unwrap();
@@ -21,12 +21,12 @@ fn pair() -> (H1Stream, TcpStream) {
     let stream = net::transport::Transport::attach(listener.accept().unwrap().0).unwrap();
     let endpoint = Arc::new(Endpoint::cleartext(1, address));
     let connection = UpstreamConnection::new(stream, endpoint, None);
-    (H1Stream::new(connection, Vec::new(), HeadLimits::default()), node)
+    (UpstreamH1Stream::new(connection, Vec::new(), HeadLimits::default()), node)
 }
 
-/// Takes the whole response for a client that takes `most` bytes at once and then pauses; returns the most bytes that
-/// were held meanwhile, and the body.
-async fn take(origin: &mut H1Stream, most: usize) -> (usize, Vec<u8>) {
+/// Takes the whole response for a client that takes `most` bytes at once and then pauses; returns the most
+/// bytes that were held meanwhile, and the body.
+async fn take(origin: &mut UpstreamH1Stream, most: usize) -> (usize, Vec<u8>) {
     let mut head = ResponseHead::default();
     poll_fn(|cx| origin.poll_head(cx, &mut head, LOOK)).await.unwrap();
     let (mut held, mut body) = (0, Vec::new());
@@ -69,7 +69,8 @@ fn peeked_response_is_forwarded_exactly_once() {
                 let mut connection = connection.expect("all of it was taken");
                 env::yield_to_events().await;
                 assert!(!connection.is_stale());
-                // The event loop reports bytes that arrive now, although it was told before that there were none.
+                // The event loop reports bytes that arrive now, although it was told before that there were
+                // none.
                 node.write_all(b"x").unwrap();
                 poll_fn(|cx| connection.stream.poll_read_ready(cx)).await.unwrap();
                 assert!(connection.is_stale());

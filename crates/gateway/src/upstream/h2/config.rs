@@ -1,5 +1,5 @@
-//! The limits of a connection to an endpoint and its windows, as the settings and the memory limit have them. It knows no
-//! connection.
+//! The limits of a connection to an endpoint and its windows, as the settings and the memory limit have them.
+//! It knows no connection.
 
 use http2::{Config, Limits};
 use message::HeadLimits;
@@ -10,8 +10,8 @@ use exchange::WorkerLocal;
 /// The largest window of a connection (RFC 9113 section 6.9.1).
 const WINDOW_MAX: u64 = (1 << 31) - 1;
 
-/// The windows of a connection. Each stream is bounded by its own. If that of the connection were smaller than all of them
-/// together, clients that take nothing would stop the others.
+/// The windows of a connection. Each stream is bounded by its own. If that of the connection were smaller
+/// than all of them together, clients that take nothing would stop the others.
 pub(super) fn sizer(local: &WorkerLocal) -> WindowSizer {
     let limits = &local.options.limits;
     let own = &limits.upstream_http2;

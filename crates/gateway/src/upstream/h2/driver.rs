@@ -1,5 +1,6 @@
-//! The task of an HTTP/2 connection to an endpoint: once per turn of the event loop it reads, writes the output of all
-//! streams at once, and wakes the streams that something has happened to. It decides nothing about requests.
+//! The task of an HTTP/2 connection to an endpoint: once per turn of the event loop it reads, writes the
+//! output of all streams at once, and wakes the streams that something has happened to. It decides nothing
+//! about requests.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -11,8 +12,8 @@ use super::link::bytes::Pulled;
 use exchange::failure::Cause;
 use net::env;
 
-/// Reads in one poll of the task, 64 KiB each: about as much as the worker passes on in 100 µs. Other tasks have their turn
-/// then.
+/// Reads in one poll of the task, 64 KiB each: about as much as the worker passes on in 100 µs. Other tasks
+/// have their turn then.
 const READS_MAX: usize = 4;
 
 /// Serves `link` until it ends.

@@ -1,5 +1,5 @@
-//! The request head that an endpoint receives over HTTP/2: pseudo-fields from the exchange, and the fields that `forward`
-//! decides on.
+//! The request head that an endpoint receives over HTTP/2: pseudo-fields from the exchange, and the fields
+//! that `forward` decides on.
 
 use http2::{Connection, RequestTarget, StartError, StreamKey};
 use message::{FieldId, FieldSet, FieldSink, Method};
@@ -11,8 +11,8 @@ use exchange::Exchange;
 /// A WebSocket over HTTP/2 has no key (RFC 8441 section 5): the gateway answers the key of its client.
 const OF_HTTP1_UPGRADES: FieldSet = FieldSet::of(&[FieldId::SecWebSocketKey]);
 
-/// Writes the head, before a body of `length`; the stream that it begins, and whether the head ends the message. A request
-/// to switch to WebSocket becomes an extended CONNECT (RFC 8441).
+/// Writes the head, before a body of `length`; the stream that it begins, and whether the head ends the
+/// message. A request to switch to WebSocket becomes an extended CONNECT (RFC 8441).
 ///
 /// # Errors
 /// The connection takes no further stream.
@@ -38,7 +38,8 @@ pub(super) fn request_head(
     if is_upgrade {
         return Ok((fields.finish(false), false));
     }
-    // The one connection-specific field that has a meaning in HTTP/2 (RFC 9113 section 8.2.2); gRPC asks for it.
+    // The one connection-specific field that has a meaning in HTTP/2 (RFC 9113 section 8.2.2); gRPC asks for
+    // it.
     let is_translated = exchange.grpc.is_some_and(|call| call.is_translated);
     if is_translated || request.headers.contains_token(FieldId::Te, "trailers") {
         fields.field("te", b"trailers");

@@ -1,5 +1,5 @@
-//! PINGs of a connection with requests that wait: an endpoint that has vanished without closing is found by them. It sends
-//! none without a request.
+//! PINGs of a connection with requests that wait: an endpoint that has vanished without closing is found by
+//! them. It sends none without a request.
 
 use std::rc::Rc;
 use std::task::Context;
@@ -9,8 +9,8 @@ use exchange::WorkerLocal;
 use exchange::deadline::Deadline;
 use exchange::failure::Cause;
 
-/// The time after the second PING without a response in between. gRPC servers end a connection with too many PINGs that
-/// are less than five minutes apart, and count anew when they send a response.
+/// The time after the second PING without a response in between. gRPC servers end a connection with too many
+/// PINGs that are less than five minutes apart, and count anew when they send a response.
 const LATER_PINGS_MS: u64 = 330_000;
 
 /// See the module.
@@ -83,7 +83,8 @@ impl KeepAlive {
                 }
             }
         };
-        // A deadline that is set too early only wakes the task once more, so that it is not moved by every byte.
+        // A deadline that is set too early only wakes the task once more, so that it is not moved by every
+        // byte.
         if self.armed_for_ms <= now_ms || due_ms < self.armed_for_ms {
             self.armed_for_ms = due_ms;
             self.deadline.set(cx, due_ms.saturating_sub(now_ms).max(1));

@@ -1,5 +1,6 @@
-//! An HTTP/2 connection to an endpoint, as its streams, its task and the pool share it: the engine, the transport, the
-//! wakers of the streams, and the reason of its end. It decides nothing about requests and sets no timer.
+//! An HTTP/2 connection to an endpoint, as its streams, its task and the pool share it: the engine, the
+//! transport, the wakers of the streams, and the reason of its end. It decides nothing about requests and
+//! sets no timer.
 
 pub(super) mod bytes;
 mod settings;
@@ -70,7 +71,8 @@ pub(crate) struct H2Link {
 }
 
 impl H2Link {
-    /// A connection over `transport`, which was just opened. The endpoint is assumed to allow `assumed_streams`.
+    /// A connection over `transport`, which was just opened. The endpoint is assumed to allow
+    /// `assumed_streams`.
     pub(crate) fn new(
         transport: CountedTransport,
         assumed_streams: u32,
@@ -131,8 +133,8 @@ impl H2Link {
         }
     }
 
-    /// Whether it can take one more stream. A request that an endpoint `was_refused` goes to no connection that refused one
-    /// just now.
+    /// Whether it can take one more stream. A request that an endpoint `was_refused` goes to no connection
+    /// that refused one just now.
     pub(super) fn can_take(&self, was_refused: bool) -> bool {
         if self.stage.get() != LinkStage::Open || self.is_spent() {
             return false;
@@ -155,7 +157,8 @@ impl H2Link {
     pub(super) fn allowed_streams(&self) -> Option<u32> {
         let engine = self.engine();
         let settings = engine.peer_settings();
-        (self.stage.get() == LinkStage::Open && settings.has_arrived).then_some(settings.max_concurrent_streams)
+        (self.stage.get() == LinkStage::Open && settings.has_arrived)
+            .then_some(settings.max_concurrent_streams)
     }
 
     /// Whether the connection will take no further stream.

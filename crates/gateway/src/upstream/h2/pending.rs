@@ -11,7 +11,8 @@ use exchange::failure::ExchangeFailure;
 #[derive(Default)]
 pub(crate) struct PendingConnect {
     server_name: Option<Box<str>>,
-    /// The wakers of the requests that wait, by number. A place is kept when its request goes away: a connect is short.
+    /// The wakers of the requests that wait, by number. A place is kept when its request goes away: a connect
+    /// is short.
     waiters: RefCell<Vec<Waker>>,
     waiting: Cell<u32>,
     in_handshake: Cell<bool>,

@@ -1,5 +1,5 @@
-//! The HTTP/2 connections of one worker, by endpoint, and the streams that it lends of them: the oldest connection with a
-//! free stream is filled first, so that the others can age out. It opens nothing itself.
+//! The HTTP/2 connections of one worker, by endpoint, and the streams that it lends of them: the oldest
+//! connection with a free stream is filled first, so that the others can age out. It opens nothing itself.
 
 use std::rc::Rc;
 
@@ -13,8 +13,8 @@ use crate::upstream::opening::WantedStream;
 use exchange::failure::ExchangeFailure;
 use net::endpoint::Endpoint;
 
-/// After an endpoint closed a connection without SETTINGS, WebSockets have connections of HTTP/1 for so long. It may have been
-/// restarted with HTTP/2 by then.
+/// After an endpoint closed a connection without SETTINGS, WebSockets have connections of HTTP/1 for so long.
+/// It may have been restarted with HTTP/2 by then.
 const NO_TUNNELS_MS: u64 = 60_000;
 
 /// The connections of one worker.
@@ -37,7 +37,8 @@ struct SharedPool {
 }
 
 impl SharedPool {
-    /// Streams that a new connection is assumed to take: at least one, because the endpoint may have changed its mind.
+    /// Streams that a new connection is assumed to take: at least one, because the endpoint may have changed
+    /// its mind.
     fn assumed_streams(&mut self) -> u32 {
         if let Some(known) = self.links.iter().rev().find_map(|link| link.allowed_streams()) {
             self.known_streams = Some(known);
@@ -66,8 +67,8 @@ pub(crate) enum Join {
 }
 
 impl SharedPools {
-    /// A stream to the endpoint, if it can be had without opening a connection. A request that `was_refused` gets none on a
-    /// connection that refused one just now.
+    /// A stream to the endpoint, if it can be had without opening a connection. A request that `was_refused`
+    /// gets none on a connection that refused one just now.
     #[inline]
     pub(crate) fn lend(
         &mut self,
@@ -169,7 +170,8 @@ impl SharedPools {
         links.iter().find(|link| link.is_for(server_name) && link.allows_none()).cloned()
     }
 
-    /// Lets connections end that have been idle for too long or are more than are kept, and forgets pools without any.
+    /// Lets connections end that have been idle for too long or are more than are kept, and forgets pools
+    /// without any.
     pub(crate) fn sweep(&mut self, now_ms: u64) {
         self.endpoints.retain(|_, pool| {
             let mut idle = 0;

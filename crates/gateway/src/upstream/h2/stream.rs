@@ -1,5 +1,6 @@
-//! One exchange on a shared HTTP/2 connection to an endpoint: its frames are appended to the connection's output, and its
-//! response is read from its slot in the engine. It writes to no socket and decides nothing about another attempt.
+//! One exchange on a shared HTTP/2 connection to an endpoint: its frames are appended to the connection's
+//! output, and its response is read from its slot in the engine. It writes to no socket and decides nothing
+//! about another attempt.
 
 use std::io;
 use std::rc::Rc;
@@ -219,7 +220,8 @@ impl UpstreamStream for UpstreamH2Stream {
     ) -> Poll<Result<(), ExchangeFailure>> {
         let Some(key) = self.key else {
             let failure = self.unstarted.take();
-            let failure = failure.unwrap_or_else(|| ExchangeFailure::new(Cause::NoResponse, "no request was sent"));
+            let failure =
+                failure.unwrap_or_else(|| ExchangeFailure::new(Cause::NoResponse, "no request was sent"));
             return Poll::Ready(Err(failure));
         };
         if let Some(length) = self.too_large {
@@ -268,7 +270,8 @@ impl UpstreamStream for UpstreamH2Stream {
                 match capacity(cx) {
                     Poll::Ready(Ok(_)) => {}
                     Poll::Ready(Err(failure)) => return Poll::Ready(BodyEvent::Reset(failure)),
-                    // The bytes stay in the engine, at most a window of them. A reset has to be noticed meanwhile.
+                    // The bytes stay in the engine, at most a window of them. A reset has to be noticed
+                    // meanwhile.
                     Poll::Pending => {
                         self.rest_piece();
                         self.link.park(key, cx);
@@ -301,7 +304,8 @@ impl UpstreamStream for UpstreamH2Stream {
         }
     }
 
-    /// The receive window bounds the bytes that the endpoint can make the gateway hold, so that none are given back.
+    /// The receive window bounds the bytes that the endpoint can make the gateway hold, so that none are
+    /// given back.
     fn pause(&mut self) -> Result<(), ExchangeFailure> {
         Ok(())
     }

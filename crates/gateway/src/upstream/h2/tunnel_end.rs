@@ -1,5 +1,5 @@
-//! A stream to an endpoint as one end of a tunnel (RFC 8441 section 5): DATA frames carry the bytes, END_STREAM is the
-//! orderly end of one way, and RST_STREAM that of both.
+//! A stream to an endpoint as one end of a tunnel (RFC 8441 section 5): DATA frames carry the bytes,
+//! END_STREAM is the orderly end of one way, and RST_STREAM that of both.
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -35,7 +35,8 @@ impl TunnelEnd for UpstreamStreamEnd {
         Ok(())
     }
 
-    /// The window bounds the bytes that an endpoint can make the gateway hold, so that none have to be given back.
+    /// The window bounds the bytes that an endpoint can make the gateway hold, so that none have to be given
+    /// back.
     fn release(&mut self) -> io::Result<()> {
         Ok(())
     }

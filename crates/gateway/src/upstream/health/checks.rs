@@ -1,5 +1,5 @@
-//! The active checks of every upstream: they follow the node sets, make the checks that are due, and count the outcomes at
-//! the nodes' states. They run on one thread.
+//! The active checks of every upstream: they follow the node sets, make the checks that are due, and count
+//! the outcomes at the nodes' states. They run on one thread.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -13,10 +13,10 @@ use net::nodes::NodeSet;
 use stdx::published::Reader;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::counts::{HealthCounts, CheckSource};
+use super::counts::{CheckSource, HealthCounts};
 use super::outcome::CheckOutcome;
 use super::rules::Observation;
-use super::schedule::{Id, CheckSchedule};
+use super::schedule::{CheckSchedule, Id};
 use super::share::{Begin, SharedCheck, Shares};
 use super::target::CheckTarget;
 use super::{CompiledHealthChecks, forget_verdict};
@@ -54,7 +54,8 @@ struct CheckedTarget {
     counted_ms: Cell<Option<u64>>,
 }
 
-/// A check that has ended. There are as many at most as checks in flight, so that the channel needs no bound of its own.
+/// A check that has ended. There are as many at most as checks in flight, so that the channel needs no bound
+/// of its own.
 pub(super) struct CheckEnd {
     id: Id,
     check: Rc<SharedCheck>,
@@ -215,7 +216,8 @@ impl Checks {
         }
     }
 
-    /// Counts the outcome of the check that began at `began_ms` for a target. That of a node that has left meanwhile is dropped.
+    /// Counts the outcome of the check that began at `began_ms` for a target. That of a node that has left
+    /// meanwhile is dropped.
     fn take_outcome(&mut self, id: Id, began_ms: u64, outcome: Option<&CheckOutcome>) {
         let Some(checked) = self.targets.get(&id) else {
             return self.schedule.ended(id, now_ms(), 0);
@@ -240,8 +242,8 @@ impl Checks {
     }
 }
 
-/// Forgets the verdicts on nodes that left their upstream. A worker may hold the state of such a node for long, and the node
-/// begins anew when it comes back.
+/// Forgets the verdicts on nodes that left their upstream. A worker may hold the state of such a node for
+/// long, and the node begins anew when it comes back.
 fn forget_verdicts_on(left: &[Rc<CheckedTarget>]) {
     for checked in left {
         forget_verdict(&checked.target.node.state, "the node left the upstream");
@@ -256,7 +258,8 @@ impl CompiledHealthChecks {
     }
 }
 
-/// Reports the end of a check, also when its task panics, because its place in flight would otherwise never be free.
+/// Reports the end of a check, also when its task panics, because its place in flight would otherwise never
+/// be free.
 struct CheckEndGuard {
     id: Id,
     check: Rc<SharedCheck>,

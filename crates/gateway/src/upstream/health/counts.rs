@@ -36,7 +36,8 @@ pub(crate) struct HealthCounts {
     checks: [AtomicU64; RESULTS.len()],
 }
 
-/// The results of active checks, as metrics name them; the last one is a check that this machine could not make.
+/// The results of active checks, as metrics name them; the last one is a check that this machine could not
+/// make.
 const RESULTS: [&str; 5] = ["response", "bad_response", "tcp_failure", "timeout", "not_made"];
 
 impl HealthCounts {

@@ -1,5 +1,5 @@
-//! A check by the health service of gRPC (`grpc.health.v1.Health/Check`): one unary call on an HTTP/2 connection. Not in
-//! APISIX.
+//! A check by the health service of gRPC (`grpc.health.v1.Health/Check`): one unary call on an HTTP/2
+//! connection. Not in APISIX.
 
 use std::io;
 
@@ -153,8 +153,8 @@ impl GrpcHealthCall {
     }
 }
 
-/// `HealthCheckRequest { string service = 1 }` with its prefix; a name is shorter than 128 bytes, so that one byte holds
-/// its length.
+/// `HealthCheckRequest { string service = 1 }` with its prefix; a name is shorter than 128 bytes, so that one
+/// byte holds its length.
 fn request(service: &str) -> Vec<u8> {
     let mut message = Vec::with_capacity(PREFIX_BYTES + 2 + service.len());
     let length = if service.is_empty() { 0 } else { service.len() + 2 };
@@ -166,8 +166,8 @@ fn request(service: &str) -> Vec<u8> {
     message
 }
 
-/// The enumeration of `HealthCheckResponse { ServingStatus status = 1 }` with its prefix; 0 where the field is left out.
-/// None for a compressed or malformed message.
+/// The enumeration of `HealthCheckResponse { ServingStatus status = 1 }` with its prefix; 0 where the field
+/// is left out. None for a compressed or malformed message.
 fn serving_status(body: &[u8]) -> Option<i32> {
     let (prefix, message) = body.split_first_chunk::<PREFIX_BYTES>()?;
     let length = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]) as usize;

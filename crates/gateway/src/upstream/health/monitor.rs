@@ -1,5 +1,5 @@
-//! The thread that makes the active checks of every upstream, once per process. The compiler tells it which upstreams are
-//! checked; the checks themselves are in `checks`.
+//! The thread that makes the active checks of every upstream, once per process. The compiler tells it which
+//! upstreams are checked; the checks themselves are in `checks`.
 
 use std::collections::HashMap;
 use std::io;
@@ -77,7 +77,11 @@ impl HealthMonitor {
     ///
     /// # Errors
     /// When the thread cannot be started.
-    pub(crate) fn set(&self, identity: &Arc<str>, health: Option<Arc<CompiledHealthChecks>>) -> io::Result<()> {
+    pub(crate) fn set(
+        &self,
+        identity: &Arc<str>,
+        health: Option<Arc<CompiledHealthChecks>>,
+    ) -> io::Result<()> {
         let mut is_running = self.is_running.lock();
         if !*is_running {
             if health.is_none() {
@@ -151,7 +155,13 @@ mod tests {
             let (kind, host) = (ProbeKind::Tcp, ProbeHost::Checks(None));
             let probe = HealthProbe { kind, tls: None, host, port: None, timeout_ms: 1 };
             let cell = Arc::new(Published::new(Arc::new(set(&[1]))));
-            Arc::new(CompiledHealthChecks::new(&"/upstreams/1".into(), &cell, &written, probe, Arc::default()))
+            Arc::new(CompiledHealthChecks::new(
+                &"/upstreams/1".into(),
+                &cell,
+                &written,
+                probe,
+                Arc::default(),
+            ))
         };
         let mut inbox = Inbox::default();
         let (stays, gone): (Arc<str>, Arc<str>) = ("/upstreams/1".into(), "/upstreams/2".into());

@@ -1,4 +1,5 @@
-//! Passive checks: what the attempts of clients' requests say about their nodes. They run on the workers, without a lock.
+//! Passive checks: what the attempts of clients' requests say about their nodes. They run on the workers,
+//! without a lock.
 
 use std::borrow::Cow;
 

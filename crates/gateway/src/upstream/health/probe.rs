@@ -1,5 +1,5 @@
-//! One active check over a connection of its own, so that it sees what a new client would: the node accepts, and answers.
-//! It reads the head of the answer and nothing behind it. It decides nothing about the node.
+//! One active check over a connection of its own, so that it sees what a new client would: the node accepts,
+//! and answers. It reads the head of the answer and nothing behind it. It decides nothing about the node.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::io::{read_some, write_all};
 use super::outcome::CheckOutcome;
 use super::request::HttpRequest;
 use super::rules::Observation;
-use super::share::{CheckQuestion, CheckKey};
+use super::share::{CheckKey, CheckQuestion};
 
 /// How the nodes of an upstream are asked.
 #[derive(Clone, Debug, PartialEq)]

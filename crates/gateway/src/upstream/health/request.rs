@@ -13,7 +13,8 @@ pub(crate) struct HttpRequest {
 }
 
 impl HttpRequest {
-    /// The request that `active` describes. Its texts were checked by the model: no control bytes are in them.
+    /// The request that `active` describes. Its texts were checked by the model: no control bytes are in
+    /// them.
     pub(crate) fn new(active: &ActiveChecks) -> HttpRequest {
         let mut head =
             format!("{} {} HTTP/1.1\r\nConnection: close\r\n", active.http_method, active.http_path);

@@ -43,8 +43,8 @@ impl HealthRules {
         }
     }
 
-    /// The counter of an observation, and how many decide; none for a status that is in neither list. A status in both is
-    /// good.
+    /// The counter of an observation, and how many decide; none for a status that is in neither list. A
+    /// status in both is good.
     #[inline]
     pub(crate) fn judge(&self, observation: Observation) -> Option<(CheckResult, u8)> {
         Some(match observation {

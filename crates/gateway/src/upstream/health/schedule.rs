@@ -1,11 +1,11 @@
-//! When which node is asked: due times, the limits of checks in flight, and the order of those that wait. It is handed
-//! the time and makes no check.
+//! When which node is asked: due times, the limits of checks in flight, and the order of those that wait. It
+//! is handed the time and makes no check.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 
-/// Checks in flight at once in the whole process: each has a descriptor, and dead nodes hold theirs for a timeout. Targets
-/// that wait for the check of another one have none and are not counted.
+/// Checks in flight at once in the whole process: each has a descriptor, and dead nodes hold theirs for a
+/// timeout. Targets that wait for the check of another one have none and are not counted.
 pub(super) const IN_FLIGHT_MAX: usize = 512;
 /// The first check of a node comes within this time, however long its interval is.
 const FIRST_WITHIN_MS: u64 = 10_000;
@@ -49,7 +49,8 @@ impl CheckSchedule {
         self.groups.insert(group, group_state);
     }
 
-    /// Adds a target. Its first check comes at a `random` time within the interval; an interval of 0 makes none.
+    /// Adds a target. Its first check comes at a `random` time within the interval; an interval of 0 makes
+    /// none.
     pub(super) fn add(&mut self, target: Id, group: Id, now_ms: u64, interval_ms: u64, random: u64) {
         self.targets.insert(target, group);
         if interval_ms > 0 {
@@ -64,8 +65,8 @@ impl CheckSchedule {
         let CheckSchedule { due, targets, groups, .. } = self;
         due.retain(|Reverse((_, target))| targets.contains_key(target));
         for group in left {
-            // The end of a check makes one waiting target due. If that target is removed before its check begins, no check is
-            // left of which the end would wake the others, so they become due again.
+            // The end of a check makes one waiting target due. If that target is removed before its check
+            // begins, no check is left of which the end would wake the others, so they become due again.
             let waiting = groups.get_mut(&group).map(|group| std::mem::take(&mut group.waiting));
             let stay = waiting.into_iter().flatten().filter(|target| targets.contains_key(target));
             due.extend(stay.map(|target| Reverse((0, target))));
@@ -106,7 +107,8 @@ impl CheckSchedule {
         self.own_checks -= usize::from(std::mem::take(&mut in_flight.has_own_check));
     }
 
-    /// The check of `target` has ended; its next one begins `interval_ms` after the beginning of this one, 0 makes none.
+    /// The check of `target` has ended; its next one begins `interval_ms` after the beginning of this one, 0
+    /// makes none.
     pub(super) fn ended(&mut self, target: Id, now_ms: u64, interval_ms: u64) {
         let Some(ended) = self.in_flight.remove(&target) else { return };
         let InFlight { group, began_ms, has_own_check } = ended;

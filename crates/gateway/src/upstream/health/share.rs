@@ -1,6 +1,6 @@
-//! One check for all upstreams that ask a node the same: a node in a thousand upstreams is asked twice in an interval, and
-//! not a thousand times. The outcome of a check serves others that are due within half of their interval, so that two
-//! results of one upstream never come from the same check.
+//! One check for all upstreams that ask a node the same: a node in a thousand upstreams is asked twice in an
+//! interval, and not a thousand times. The outcome of a check serves others that are due within half of their
+//! interval, so that two results of one upstream never come from the same check.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -81,8 +81,9 @@ impl SharedCheck {
         SharedCheck { key, in_flight: Cell::new(None), last: RefCell::default(), waiting: RefCell::default() }
     }
 
-    /// The step of `target`, which is due now, has checks at this interval, and last counted the check that began at
-    /// `counted_ms`. It never takes the outcome of that check again: passive checks may have taken the node out since.
+    /// The step of `target`, which is due now, has checks at this interval, and last counted the check that
+    /// began at `counted_ms`. It never takes the outcome of that check again: passive checks may have taken
+    /// the node out since.
     pub(super) fn begin(&self, target: Id, now_ms: u64, interval_ms: u64, counted_ms: Option<u64>) -> Begin {
         if self.in_flight.get().is_some() {
             self.waiting.borrow_mut().push(target);
@@ -98,8 +99,8 @@ impl SharedCheck {
         Begin::Check
     }
 
-    /// The check has ended; returns its beginning and the targets that waited for it. An outcome of none, or without an
-    /// observation, serves no later target.
+    /// The check has ended; returns its beginning and the targets that waited for it. An outcome of none, or
+    /// without an observation, serves no later target.
     pub(super) fn ended(&self, outcome: Option<&CheckOutcome>) -> (u64, Vec<Id>) {
         let began_ms = self.in_flight.take().unwrap_or_default();
         let useful = outcome.filter(|outcome| outcome.observation.is_some());

@@ -8,7 +8,7 @@ use net::nodes::ResolvedNode;
 
 use super::super::authority::without_port_str;
 use super::probe::{HealthProbe, ProbeHost, ProbeKind};
-use super::share::{CheckQuestion, CheckKey, SharedCheck, Shares};
+use super::share::{CheckKey, CheckQuestion, SharedCheck, Shares};
 
 /// See the module.
 pub(super) struct CheckTarget {
@@ -20,7 +20,12 @@ pub(super) struct CheckTarget {
 }
 
 impl CheckTarget {
-    pub(super) fn new(node: &ResolvedNode, probe: &HealthProbe, policy: &OutboundPolicy, shares: &mut Shares) -> CheckTarget {
+    pub(super) fn new(
+        node: &ResolvedNode,
+        probe: &HealthProbe,
+        policy: &OutboundPolicy,
+        shares: &mut Shares,
+    ) -> CheckTarget {
         let mut address = node.endpoint.address;
         if let Some(port) = probe.port {
             address.set_port(port);
@@ -42,7 +47,8 @@ impl CheckTarget {
     }
 }
 
-/// The host name that a node is asked for: that of `pass_host`, else that of the checks, else the address (contract 2.3).
+/// The host name that a node is asked for: that of `pass_host`, else that of the checks, else the address
+/// (contract 2.3).
 fn host(rule: &ProbeHost, written: &str, address: IpAddr) -> String {
     let by_checks = |host: &Option<Box<str>>| match (host, address) {
         (Some(host), _) => host.to_string(),

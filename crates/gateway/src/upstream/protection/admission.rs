@@ -1,4 +1,5 @@
-//! Asks for a place at a node during a selection: which nodes have none, and taking one at the node that was chosen.
+//! Asks for a place at a node during a selection: which nodes have none, and taking one at the node that was
+//! chosen.
 
 use std::cell::Cell;
 use std::sync::Arc;

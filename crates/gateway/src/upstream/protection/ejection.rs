@@ -1,24 +1,28 @@
-//! Transitions: a node is ejected, gets probes, returns; the circuit breaker opens and closes. Each writes a line of the log.
-//! Only results that are failures, and probes, come here; all of it is cold.
+//! Transitions: a node is ejected, gets probes, returns; the circuit breaker opens and closes. Each writes a
+//! line of the log. Only results that are failures, and probes, come here; all of it is cold.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use net::env;
 use net::node_state::{NodeState, Transition, Unusable};
-use net::nodes::{ResolvedNode, NodeSet};
+use net::nodes::{NodeSet, ResolvedNode};
 use stdx::published::Published;
 
 use super::{Breaker, Ejection, LatencyRule, NodeGuard, Protection, SharedProtection};
-use exchange::overload::circuit::{CircuitEvent, CircuitPhase, CircuitProbe, CircuitOpenReason, CircuitEvidence};
+use exchange::overload::circuit::{
+    CircuitEvent, CircuitEvidence, CircuitOpenReason, CircuitPhase, CircuitProbe,
+};
 use exchange::overload::{outliers, window};
 
-/// Ejected nodes are looked at again after this time at the latest, so that a node that left the set and came back is found.
+/// Ejected nodes are looked at again after this time at the latest, so that a node that left the set and came
+/// back is found.
 const LOOK_MAX_MS: u64 = 1_000;
 /// Latencies are compared at most so often, however short the window is.
 const COMPARISON_MIN_MS: u64 = 100;
 
-/// An ejection that was prevented is not tried again for so long, because it takes a lock and reads every node.
+/// An ejection that was prevented is not tried again for so long, because it takes a lock and reads every
+/// node.
 const PREVENTED_MS: u64 = 100;
 
 /// The nodes of an upstream, for a decision about one of them.
@@ -29,7 +33,8 @@ pub(super) struct EjectionNodes<'p> {
 }
 
 impl EjectionNodes<'_> {
-    /// Counts the result of an attempt at the node with this state; `latency_us` if it tells how fast the node is.
+    /// Counts the result of an attempt at the node with this state; `latency_us` if it tells how fast the
+    /// node is.
     #[inline]
     pub(super) fn note(
         &self,
@@ -174,8 +179,8 @@ fn change_breaker(protection: &Protection, breaker: &Breaker, now_ms: u64, event
     }
 }
 
-/// Takes back the ejections that rules of an earlier form made, where the new form has none, and prevents later ones by
-/// requests in flight.
+/// Takes back the ejections that rules of an earlier form made, where the new form has none, and prevents
+/// later ones by requests in flight.
 pub(crate) fn forget<'n>(shared: &SharedProtection, nodes: impl Iterator<Item = &'n Arc<NodeState>>) {
     let mut ejects = shared.ejects.lock();
     *ejects = false;

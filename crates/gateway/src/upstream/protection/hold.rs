@@ -1,5 +1,5 @@
-//! Places that a request holds: at a node for an attempt, and at an upstream for the exchange. Each is given back when it is
-//! dropped, whatever ends the request, and a waiting request is woken then.
+//! Places that a request holds: at a node for an attempt, and at an upstream for the exchange. Each is given
+//! back when it is dropped, whatever ends the request, and a waiting request is woken then.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use net::node_state::NodeState;
 use super::result::AttemptResult;
 use super::{NodeGuard, Protection, ejection};
 use crate::upstream::Upstream;
-use exchange::overload::circuit::{Admission, CircuitProbe, CircuitEvidence};
+use exchange::overload::circuit::{Admission, CircuitEvidence, CircuitProbe};
 
 /// A place at a node.
 pub(crate) struct NodeHold {
@@ -40,8 +40,8 @@ impl NodeHold {
         self.probes.take().map_or((None, None), |probes| (probes.node, probes.breaker))
     }
 
-    /// One more place at the node of an attempt that is repeated there; its limit does not count, because the attempt
-    /// before has just given its place back.
+    /// One more place at the node of an attempt that is repeated there; its limit does not count, because the
+    /// attempt before has just given its place back.
     pub(crate) fn again(state: Arc<NodeState>, protection: Arc<Protection>) -> NodeHold {
         NodeGuard::of(&state).requests.enter();
         NodeHold::new(state, protection)
@@ -74,7 +74,8 @@ impl NodeHold {
         }
         if let Some(rules) = &self.protection.ejection {
             let verdict = result.verdict(&rules.failures);
-            let nodes = ejection::EjectionNodes { protection: &self.protection, rules, cell: &upstream.nodes };
+            let nodes =
+                ejection::EjectionNodes { protection: &self.protection, rules, cell: &upstream.nodes };
             let latency_us = result.measured_us(verdict);
             nodes.note(&self.state, now_ms, verdict, latency_us, node_probe);
         }
@@ -115,7 +116,8 @@ impl UpstreamPlace {
         Arc::ptr_eq(&self.protection.shared, &protection.shared)
     }
 
-    /// Gives the place back for the first request of the queue, which is the caller: woken by itself, it would never stop.
+    /// Gives the place back for the first request of the queue, which is the caller: woken by itself, it
+    /// would never stop.
     pub(crate) fn give_back_as_first(mut self) {
         self.wakes = false;
     }

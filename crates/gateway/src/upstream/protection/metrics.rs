@@ -1,5 +1,5 @@
-//! Writes the state of protections in the Prometheus text format. It runs on the scraper's thread and takes no lock of the
-//! request path.
+//! Writes the state of protections in the Prometheus text format. It runs on the scraper's thread and takes
+//! no lock of the request path.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};

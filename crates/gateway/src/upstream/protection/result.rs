@@ -34,8 +34,9 @@ impl AttemptResult {
         }
     }
 
-    /// The latency that tells how fast the node is. None for other failures than timeouts: a refused connection or an error is
-    /// often faster than a response, and beside such nodes a healthy one would look slow.
+    /// The latency that tells how fast the node is. None for other failures than timeouts: a refused
+    /// connection or an error is often faster than a response, and beside such nodes a healthy one would look
+    /// slow.
     pub(crate) fn measured_us(&self, verdict: CircuitEvidence) -> Option<u64> {
         let is_measured = match verdict {
             CircuitEvidence::Success => true,
@@ -51,12 +52,14 @@ impl AttemptResult {
             // Only an attempt on a fresh connection shows whether the node works.
             Some(Cause::SendFailed | Cause::NoResponse) if self.is_reused => CircuitEvidence::Unknown,
             Some(cause) if cause.blame() == Blame::Upstream => CircuitEvidence::Failure,
-            // A node that hangs for longer than a whole request may take. A gRPC call has this cause once the client's
-            // `grpc-timeout` has passed, which may be shorter than any node needs.
+            // A node that hangs for longer than a whole request may take. A gRPC call has this cause once the
+            // client's `grpc-timeout` has passed, which may be shorter than any node needs.
             Some(Cause::RequestTimeout) if self.status == 0 && !self.is_grpc => CircuitEvidence::Failure,
             Some(_) if !failures.http.contains(&self.status) => CircuitEvidence::Unknown,
             _ if failures.http.contains(&self.status) => CircuitEvidence::Failure,
-            _ if self.grpc_status.is_some_and(|status| failures.grpc.contains(&status)) => CircuitEvidence::Failure,
+            _ if self.grpc_status.is_some_and(|status| failures.grpc.contains(&status)) => {
+                CircuitEvidence::Failure
+            }
             _ => CircuitEvidence::Success,
         }
     }

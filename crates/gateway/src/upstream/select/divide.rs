@@ -46,10 +46,11 @@ impl Tier {
     }
 }
 
-/// Divides the nodes of `set` for which `is_in` says so. Tiers with too few usable nodes give way to stronger ones. Where
-/// all tiers are too weak, all nodes are used: a request to a node that is probably down is better than a certain refusal
-/// (contract 2.3), and better than the load of all on the few that are left. The tiers then share by usable weight; a tier
-/// without a usable node gets requests only where no tier has one.
+/// Divides the nodes of `set` for which `is_in` says so. Tiers with too few usable nodes give way to stronger
+/// ones. Where all tiers are too weak, all nodes are used: a request to a node that is probably down is
+/// better than a certain refusal (contract 2.3), and better than the load of all on the few that are left.
+/// The tiers then share by usable weight; a tier without a usable node gets requests only where no tier has
+/// one.
 pub(crate) fn divide(
     set: &NodeSet,
     availability: &Availability,
@@ -85,7 +86,8 @@ pub(crate) fn divide(
     Division { parts, is_in_panic: false }
 }
 
-/// The share of each tier while all nodes are used: by usable weight; all for the first where no node is usable.
+/// The share of each tier while all nodes are used: by usable weight; all for the first where no node is
+/// usable.
 fn panic_shares(tiers: &[Tier]) -> Vec<u32> {
     let usable: f64 = tiers.iter().map(|tier| tier.usable).sum();
     if usable <= 0.0 {
@@ -117,7 +119,12 @@ fn tiers(set: &NodeSet, availability: &Availability, is_in: &dyn Fn(usize) -> bo
     tiers.into_values().rev().collect()
 }
 
-fn group(set: &NodeSet, availability: &Availability, tier: &Tier, is_in: &dyn Fn(usize) -> bool) -> NodeGroup {
+fn group(
+    set: &NodeSet,
+    availability: &Availability,
+    tier: &Tier,
+    is_in: &dyn Fn(usize) -> bool,
+) -> NodeGroup {
     let nodes = tier.nodes.iter().copied().filter(|node| is_in(*node));
     NodeGroup::new(set, tier.priority, nodes.map(|node| (node, availability.weight(node))))
 }
@@ -168,7 +175,8 @@ mod tests {
     use super::super::zone::ZonePreference;
     use super::*;
 
-    /// The nodes of each group and its share, for a set of nodes with weight, priority and zone, of which some are down.
+    /// The nodes of each group and its share, for a set of nodes with weight, priority and zone, of which
+    /// some are down.
     fn parts(
         nodes: &[(u32, i64, &str)],
         down: &[usize],

@@ -1,4 +1,5 @@
-//! A group: the nodes of a set among which a balancer chooses, as a dense list, so that a choice looks at no other node.
+//! A group: the nodes of a set among which a balancer chooses, as a dense list, so that a choice looks at no
+//! other node.
 
 use net::nodes::NodeSet;
 
@@ -19,7 +20,8 @@ pub struct NodeGroup {
     weight: f64,
     /// The weights of the members after their start; empty unless one starts slowly.
     whole: Vec<f64>,
-    /// Nodes of the whole set with a weight: the share of members tells how long a search among all nodes takes.
+    /// Nodes of the whole set with a weight: the share of members tells how long a search among all nodes
+    /// takes.
     weighted_nodes: usize,
 }
 
@@ -33,9 +35,11 @@ struct Member {
 }
 
 impl NodeGroup {
-    /// The group of these nodes of `set`, which have one priority, with their weights; nodes without a weight are left out.
+    /// The group of these nodes of `set`, which have one priority, with their weights; nodes without a weight
+    /// are left out.
     pub fn new(set: &NodeSet, priority: i64, nodes: impl Iterator<Item = (usize, f64)>) -> NodeGroup {
-        let mut group = NodeGroup { priority, member_of: vec![NONE; set.nodes.len()], ..NodeGroup::default() };
+        let mut group =
+            NodeGroup { priority, member_of: vec![NONE; set.nodes.len()], ..NodeGroup::default() };
         group.weighted_nodes = set.nodes.iter().filter(|node| node.weight > 0).count();
         for (node, weight) in nodes.filter(|(_, weight)| *weight > 0.0) {
             group.member_of[node] = group.members.len() as u32;
@@ -46,8 +50,8 @@ impl NodeGroup {
         group
     }
 
-    /// The weights after the start. Members that start together share as they will later, therefore the part of its weight
-    /// that each has is compared with the largest one.
+    /// The weights after the start. Members that start together share as they will later, therefore the part
+    /// of its weight that each has is compared with the largest one.
     fn whole_weights(&self, set: &NodeSet) -> Vec<f64> {
         let written = |member: &Member| f64::from(set.nodes[member.node as usize].weight);
         let parts = || self.members.iter().map(|member| member.weight / written(member));
@@ -87,8 +91,9 @@ impl NodeGroup {
         self.members[member].weight
     }
 
-    /// Whether a member starts slowly, for methods that compare loads: an idle node with a small weight would get nothing
-    /// among idle neighbours. They compare [whole weights](Group::weight_whole), and limit the choices of such a member.
+    /// Whether a member starts slowly, for methods that compare loads: an idle node with a small weight would
+    /// get nothing among idle neighbours. They compare [whole weights](Group::weight_whole), and limit the
+    /// choices of such a member.
     #[inline]
     pub fn is_starting(&self) -> bool {
         !self.whole.is_empty()

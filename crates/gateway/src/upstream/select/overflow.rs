@@ -1,11 +1,12 @@
-//! Overflow between priorities: the shares of requests of each tier, so that a tier with few usable nodes is not given more
-//! than they can take while lower priorities are idle (Envoy's priority levels with an overprovisioning factor).
+//! Overflow between priorities: the shares of requests of each tier, so that a tier with few usable nodes is
+//! not given more than they can take while lower priorities are idle (Envoy's priority levels with an
+//! overprovisioning factor).
 
 use super::share::WHOLE;
 
-/// The share of each tier out of [`WHOLE`], by the part of its weight that is usable, the highest priority first. A tier
-/// takes all that is left where at least `percent` of its weight is usable, and proportionately less below. Where all tiers
-/// together are too weak, they share in proportion to what they can take.
+/// The share of each tier out of [`WHOLE`], by the part of its weight that is usable, the highest priority
+/// first. A tier takes all that is left where at least `percent` of its weight is usable, and proportionately
+/// less below. Where all tiers together are too weak, they share in proportion to what they can take.
 pub(crate) fn shares(usable: &[f64], percent: u32) -> Vec<u32> {
     let capacity: Vec<f64> =
         usable.iter().map(|part| (part * 100.0 / f64::from(percent.max(1))).min(1.0)).collect();

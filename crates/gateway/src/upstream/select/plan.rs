@@ -1,5 +1,5 @@
-//! A plan: the groups from which one worker chooses the nodes of an upstream, each with its balancer, in the order in which
-//! they are tried. The first attempt of a request goes to a group by its share.
+//! A plan: the groups from which one worker chooses the nodes of an upstream, each with its balancer, in the
+//! order in which they are tried. The first attempt of a request goes to a group by its share.
 
 use std::num::NonZeroU64;
 
@@ -8,7 +8,7 @@ use net::nodes::NodeSet;
 use super::divide::GroupShare;
 use super::group::NodeGroup;
 use super::share::WHOLE;
-use crate::upstream::balance::{Balancer, BalancerKind, BalanceInput, Start, next_random};
+use crate::upstream::balance::{BalanceInput, Balancer, BalancerKind, Start, next_random};
 use crate::upstream::loads::Loads;
 
 /// The facts of one choice.
@@ -80,7 +80,12 @@ impl SelectionPlan {
 
     /// The chosen node; none if all were tried.
     #[inline]
-    pub(crate) fn choose(&mut self, set: &NodeSet, loads: &Loads, request: SelectionRequest<'_>) -> Option<usize> {
+    pub(crate) fn choose(
+        &mut self,
+        set: &NodeSet,
+        loads: &Loads,
+        request: SelectionRequest<'_>,
+    ) -> Option<usize> {
         let first = if self.is_shared { self.drawn(&request) } else { 0 };
         let SelectionRequest { key_hash, random, now_ms, tried, failed, .. } = request;
         let mut in_group = |Planned { group, balancer, .. }: &mut Planned| {
@@ -152,8 +157,15 @@ mod tests {
         let mut plan = SelectionPlan::new(kind, &set, &loads, 0, parts, None);
         let mut choose = |number: u32| {
             let (key_hash, random) = (number / 2, u64::from(number));
-            let request =
-                SelectionRequest { key_hash, random, now_ms: 0, tried: &[], failed: None, subset: 0, sticky: None };
+            let request = SelectionRequest {
+                key_hash,
+                random,
+                now_ms: 0,
+                tried: &[],
+                failed: None,
+                subset: 0,
+                sticky: None,
+            };
             plan.choose(&set, &loads, request).unwrap()
         };
         (0..10_000).map(&mut choose).collect()

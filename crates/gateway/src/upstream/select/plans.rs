@@ -1,5 +1,6 @@
-//! The plans of one worker for one upstream: one for all nodes, and one for each subset, made when a request first wants it
-//! and made anew when a request first wants it after a change. A change thus costs the same with many subsets.
+//! The plans of one worker for one upstream: one for all nodes, and one for each subset, made when a request
+//! first wants it and made anew when a request first wants it after a change. A change thus costs the same
+//! with many subsets.
 
 use std::collections::HashMap;
 
@@ -7,7 +8,7 @@ use net::nodes::NodeSet;
 
 use super::divide::divide;
 use super::plan::{PreviousPlan, SelectionPlan, SelectionRequest};
-use super::subset::{SubsetScope, SubsetIndex};
+use super::subset::{SubsetIndex, SubsetScope};
 use crate::upstream::Upstream;
 use crate::upstream::availability::Availability;
 use crate::upstream::loads::Loads;
@@ -45,8 +46,8 @@ pub(crate) struct Plans {
 }
 
 impl Plans {
-    /// Follows a change of the set, of a node's state or of a policy; `indices` are the earlier indices of the nodes, empty
-    /// if the set is the same.
+    /// Follows a change of the set, of a node's state or of a policy; `indices` are the earlier indices of
+    /// the nodes, empty if the set is the same.
     pub(crate) fn rebuild(&mut self, basis: &Basis<'_>, indices: &[Option<u32>]) {
         let subsets = basis.upstream.policies.subsets.as_deref();
         self.index = subsets.map(|subsets| Box::new(SubsetIndex::new(subsets, basis.set)));
@@ -70,7 +71,8 @@ impl Plans {
         let Basis { upstream, set, loads, availability, stagger } = *basis;
         let division = divide(set, availability, &upstream.policies, &|node| self.is_in(scope, node));
         let before = before.map(|before| PreviousPlan { plan: &before.plan, indices });
-        let plan = SelectionPlan::new(upstream.balancer, set, loads, stagger, division.parts, before.as_ref());
+        let plan =
+            SelectionPlan::new(upstream.balancer, set, loads, stagger, division.parts, before.as_ref());
         ScopePlan { plan, is_in_panic: division.is_in_panic, is_stale: false }
     }
 
@@ -114,7 +116,12 @@ impl Plans {
 
     /// The chosen node of `scope`, which was [prepared](Plans::prepare); none if all were tried.
     #[inline]
-    pub(crate) fn choose(&mut self, basis: &Basis<'_>, scope: SubsetScope, request: SelectionRequest<'_>) -> Option<usize> {
+    pub(crate) fn choose(
+        &mut self,
+        basis: &Basis<'_>,
+        scope: SubsetScope,
+        request: SelectionRequest<'_>,
+    ) -> Option<usize> {
         let plan = match scope {
             SubsetScope::Whole => self.whole.as_mut(),
             SubsetScope::Default => self.default.as_mut(),

@@ -8,16 +8,17 @@ use super::sticky::Sticky;
 use super::subset::Subsets;
 use super::zone::ZonePreference;
 
-/// The policies of an upstream that narrow the choice of its balancing method. By default those of APISIX: usable nodes of
-/// the highest priority.
+/// The policies of an upstream that narrow the choice of its balancing method. By default those of APISIX:
+/// usable nodes of the highest priority.
 #[derive(Default)]
 pub struct Policies {
-    /// Percent of a tier's weight that must be usable; below it all nodes are used. 0: only where none is usable.
+    /// Percent of a tier's weight that must be usable; below it all nodes are used. 0: only where none is
+    /// usable.
     pub panic_percent: u32,
     /// Weights of new nodes that grow.
     pub slow_start: Option<SlowStart>,
-    /// Percent of a tier's weight that must be usable for all its requests; below it a part goes to lower priorities. 0 is
-    /// off: a lower priority is used when no higher one is left.
+    /// Percent of a tier's weight that must be usable for all its requests; below it a part goes to lower
+    /// priorities. 0 is off: a lower priority is used when no higher one is left.
     pub overflow_percent: u32,
     /// Preference for nodes in the zone of this instance.
     pub zone: Option<ZonePreference>,
@@ -25,8 +26,8 @@ pub struct Policies {
     pub subsets: Option<Box<Subsets>>,
     /// Requests of a session that stay at one node.
     pub sticky: Option<Arc<Sticky>>,
-    /// Whether all nodes are used because too few are usable; for the log. Shared with the policies before a change of the
-    /// configuration, so that a change does not log it again.
+    /// Whether all nodes are used because too few are usable; for the log. Shared with the policies before a
+    /// change of the configuration, so that a change does not log it again.
     pub(crate) is_in_panic: Arc<AtomicBool>,
 }
 

@@ -1,5 +1,6 @@
-//! Slow start: the weight of a node that joined the set or became usable again grows over a window, so that a node with cold
-//! caches is not given its full share at once. Nodes that start together share as they will later.
+//! Slow start: the weight of a node that joined the set or became usable again grows over a window, so that a
+//! node with cold caches is not given its full share at once. Nodes that start together share as they will
+//! later.
 
 use net::node_state::NodeState;
 

@@ -1,5 +1,5 @@
-//! Session stickiness: requests with the same value of a cookie are sent to the same node. The gateway sets the cookie
-//! itself, with a tag that identifies the node, or learns values that the application sets.
+//! Session stickiness: requests with the same value of a cookie are sent to the same node. The gateway sets
+//! the cookie itself, with a tag that identifies the node, or learns values that the application sets.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -37,8 +37,8 @@ pub enum StickyMode {
     },
 }
 
-/// The tag of a node: equal on all instances and after restarts, because it depends only on the upstream's identity and
-/// the node's address. It does not show the address; 64 bits tell any number of nodes apart.
+/// The tag of a node: equal on all instances and after restarts, because it depends only on the upstream's
+/// identity and the node's address. It does not show the address; 64 bits tell any number of nodes apart.
 pub(crate) fn tag(identity: &str, address: SocketAddr) -> u64 {
     let mut context = digest::Context::new(&digest::SHA256);
     context.update(b"weir sticky node\0");
@@ -97,8 +97,9 @@ impl Sticky {
         }
     }
 
-    /// Ties the session to the node with this tag, which has answered: sets the cookie if the request did not have it, or
-    /// learns the one that the response sets. A session that the request has moves there only if it `may_move`.
+    /// Ties the session to the node with this tag, which has answered: sets the cookie if the request did not
+    /// have it, or learns the one that the response sets. A session that the request has moves there only if
+    /// it `may_move`.
     pub(crate) fn answered(&self, exchange: &mut Exchange, tag: u64, now_ms: u64, may_move: bool) {
         match &self.mode {
             StickyMode::Set(_) if !may_move => {}
@@ -132,8 +133,8 @@ impl Sticky {
     }
 }
 
-/// The value that a `Set-Cookie` gives to the cookie `name` (RFC 6265 section 5.2); none if it is another cookie, or empty,
-/// as applications delete a cookie.
+/// The value that a `Set-Cookie` gives to the cookie `name` (RFC 6265 section 5.2); none if it is another
+/// cookie, or empty, as applications delete a cookie.
 fn value_of<'l>(line: &'l [u8], name: &str) -> Option<&'l [u8]> {
     let pair = line.split(|byte| *byte == b';').next()?;
     let equals = pair.iter().position(|byte| *byte == b'=')?;

@@ -1,5 +1,5 @@
-//! The sessions that an upstream's nodes have begun: cookie values and the nodes that set them, shared by the workers.
-//! Bounded in number and in time.
+//! The sessions that an upstream's nodes have begun: cookie values and the nodes that set them, shared by the
+//! workers. Bounded in number and in time.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// Sessions of one upstream that are remembered while all of them are used. Of more sessions those without a request for
-/// the longest time are forgotten. At most 36 MiB: each of the two generations of [`StickyShard`] may hold as many, in a table
-/// with 33 bytes for each place, of which an eighth to a half is free.
+/// Sessions of one upstream that are remembered while all of them are used. Of more sessions those without a
+/// request for the longest time are forgotten. At most 36 MiB: each of the two generations of [`StickyShard`]
+/// may hold as many, in a table with 33 bytes for each place, of which an eighth to a half is free.
 pub(crate) const SESSIONS_MAX: usize = 262_144;
 /// Parts with a lock each, so that workers seldom wait for each other.
 const SHARDS: usize = 16;
@@ -26,8 +26,8 @@ pub struct StickySessions {
     count: AtomicUsize,
 }
 
-/// Sessions in two generations: when the younger one is full or old, it replaces the older one. A session that is used
-/// moves to the younger one.
+/// Sessions in two generations: when the younger one is full or old, it replaces the older one. A session
+/// that is used moves to the younger one.
 #[derive(Default)]
 struct StickyShard {
     young: HashMap<u128, StickySession>,
@@ -56,8 +56,8 @@ impl StickySessions {
     fn bounded(sessions_max: usize) -> StickySessions {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         let keys = [RandomState::new(), RandomState::new()];
-        // Each generation holds the limit: just after the younger one was replaced, the older one alone has the sessions
-        // in use.
+        // Each generation holds the limit: just after the younger one was replaced, the older one alone has
+        // the sessions in use.
         let shard_max = sessions_max / SHARDS + sessions_max / SHARDS / SLACK_PART;
         StickySessions { shards, keys, shard_max, count: AtomicUsize::new(0) }
     }

@@ -1,14 +1,15 @@
-//! Subsets: only nodes with the metadata values that the upstream names, as a text or by variables of the request, are
-//! chosen. The values that occur are indexed when the node set changes, so that a request costs one look-up.
+//! Subsets: only nodes with the metadata values that the upstream names, as a text or by variables of the
+//! request, are chosen. The values that occur are indexed when the node set changes, so that a request costs
+//! one look-up.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use net::nodes::{ResolvedNode, NodeSet};
+use net::nodes::{NodeSet, ResolvedNode};
 use router::vars::{Template, VariableSource};
 
-/// The most subsets of one upstream; values of further nodes are treated like values that no node has. Each subset in use
-/// takes about 20 bytes per node and worker.
+/// The most subsets of one upstream; values of further nodes are treated like values that no node has. Each
+/// subset in use takes about 20 bytes per node and worker.
 pub const SUBSETS_MAX: usize = 256;
 /// Ends each value of a subset's name. No value that a request can name contains it.
 const SEPARATOR: u8 = 0;
@@ -80,8 +81,8 @@ impl Subsets {
     }
 }
 
-/// The name of a subset as it is looked up. A client that finds another name with the same hash chooses a subset that it could
-/// have named as well.
+/// The name of a subset as it is looked up. A client that finds another name with the same hash chooses a
+/// subset that it could have named as well.
 pub(crate) fn name_hash(name: &[u8]) -> u64 {
     // With fixed keys, because the hash is made by one thread and looked up by another.
     let mut hasher = DefaultHasher::new();
@@ -144,7 +145,8 @@ impl SubsetIndex {
 
     /// The nodes of a request that wants the subset with the name of this hash; none if it must fail.
     pub(crate) fn scope(&self, subsets: &Subsets, name: u64) -> Option<SubsetScope> {
-        // A subset without a weight has no node to choose, so that the fallback holds while its last node is drained.
+        // A subset without a weight has no node to choose, so that the fallback holds while its last node is
+        // drained.
         let number = self.by_name.get(&name).filter(|number| **number < self.weighted);
         match (number, &subsets.fallback) {
             (Some(number), _) => Some(SubsetScope::Subset(*number)),

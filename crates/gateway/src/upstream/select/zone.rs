@@ -1,5 +1,5 @@
-//! Preference for nodes in the zone of this instance: they get all requests while enough of their weight is usable; below
-//! that a proportionate part spills over to the other zones.
+//! Preference for nodes in the zone of this instance: they get all requests while enough of their weight is
+//! usable; below that a proportionate part spills over to the other zones.
 
 use net::nodes::ResolvedNode;
 
@@ -24,8 +24,8 @@ impl ZonePreference {
         node.metadata.as_ref().and_then(|metadata| metadata.get(&self.key)) == Some(&self.own)
     }
 
-    /// The part of `share` that goes to the own zone with so many usable nodes and so much usable and whole weight; none
-    /// where there is no preference.
+    /// The part of `share` that goes to the own zone with so many usable nodes and so much usable and whole
+    /// weight; none where there is no preference.
     pub(crate) fn local_share(&self, share: u32, nodes: usize, usable: f64, whole: f64) -> Option<u32> {
         if nodes < self.nodes_min.max(1) || usable <= 0.0 {
             return None;

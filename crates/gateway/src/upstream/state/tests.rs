@@ -112,8 +112,15 @@ fn chosen(state: &mut UpstreamState, upstream: &Upstream, count: u64) -> Vec<usi
     state.refresh(upstream, 0, 0);
     let mut choose = |number: u64| {
         let random = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let request =
-            SelectionRequest { key_hash: 0, random, now_ms: 0, tried: &[], failed: None, subset: 0, sticky: None };
+        let request = SelectionRequest {
+            key_hash: 0,
+            random,
+            now_ms: 0,
+            tried: &[],
+            failed: None,
+            subset: 0,
+            sticky: None,
+        };
         let selected = state.choose(upstream, 0, request).unwrap();
         state.finished(selected, 1, 0, false);
         selected.index
@@ -267,7 +274,8 @@ fn versioned(
     let tag = session.map(|node| sticky::tag("/upstreams/1", address(node)));
     let sticky = tag.and_then(std::num::NonZeroU64::new);
     let subset = name_hash(version);
-    let request = SelectionRequest { key_hash: 0, random: 0, now_ms: 0, tried: &[], failed: None, subset, sticky };
+    let request =
+        SelectionRequest { key_hash: 0, random: 0, now_ms: 0, tried: &[], failed: None, subset, sticky };
     (0..count).map(|_| state.choose(upstream, 0, request).unwrap().index).collect()
 }
 

@@ -1,9 +1,10 @@
-//! Sessions with peers that misbehave: resets in the middle of a bulk transfer, sides that are half closed, and a ClientHello
-//! that is too long.
+//! Sessions with peers that misbehave: resets in the middle of a bulk transfer, sides that are half closed,
+//! and a ClientHello that is too long.
 
 use super::*;
 
-/// More than all buffers between the two sides hold, so that a transfer is in progress for as long as nothing reads.
+/// More than all buffers between the two sides hold, so that a transfer is in progress for as long as nothing
+/// reads.
 const BULK_BYTES: usize = 16_000_000;
 /// A length at which the transfer passes by `splice`.
 const BEGUN_BYTES: usize = 2_000_000;

@@ -1,5 +1,5 @@
-//! Sessions at a listener where a PROXY protocol header may be missing: of trusted peers with and without one, and of peers that may
-//! send none.
+//! Sessions at a listener where a PROXY protocol header may be missing: of trusted peers with and without
+//! one, and of peers that may send none.
 
 use super::*;
 

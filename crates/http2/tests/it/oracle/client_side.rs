@@ -32,7 +32,8 @@ async fn echo(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
     out.send_trailers(trailers).unwrap();
 }
 
-/// Runs the exchanges against an echo server of the crate, which shuts down after `last` requests if there is one.
+/// Runs the exchanges against an echo server of the crate, which shuts down after `last` requests if there is
+/// one.
 fn ask(builder: &Builder, config: Config, mut asker: Asker, last: Option<usize>) -> Asker {
     run(async {
         let (mut near, far) = tokio::io::duplex(10_000);

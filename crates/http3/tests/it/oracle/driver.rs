@@ -1,5 +1,5 @@
-//! Drives the engine over a QUIC connection, as the gateway does: the control stream, unidirectional streams of the peer,
-//! and the faults that end streams and the connection.
+//! Drives the engine over a QUIC connection, as the gateway does: the control stream, unidirectional streams
+//! of the peer, and the faults that end streams and the connection.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -21,8 +21,8 @@ fn count(cell: &Cell<usize>) {
     cell.set(cell.get() + 1);
 }
 
-/// Serves a connection until it is closed. With `shutdown_at` the first step of a graceful shutdown comes with that request,
-/// and the second behind its head.
+/// Serves a connection until it is closed. With `shutdown_at` the first step of a graceful shutdown comes
+/// with that request, and the second behind its head.
 pub(crate) async fn serve(
     engine: Connection,
     quic: quinn::Connection,

@@ -1,5 +1,5 @@
-//! One connection of the load generator for bytes: it sends a message and compares the bytes that come. It does not choose the
-//! next message, and counts nothing.
+//! One connection of the load generator for bytes: it sends a message and compares the bytes that come. It
+//! does not choose the next message, and counts nothing.
 
 use std::os::fd::OwnedFd;
 

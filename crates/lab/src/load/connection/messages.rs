@@ -1,13 +1,14 @@
-//! WebSocket on a connection: the answer to the handshake, messages that are echoed, pings. It moves no bytes.
+//! WebSocket on a connection: the answer to the handshake, messages that are echoed, pings. It moves no
+//! bytes.
 
 use std::time::Instant;
 
 use peer::Fault;
 
-use super::{LoadConnection, LoadJob, ConnectionPhase, EventOutcome, Upgrade, nanoseconds};
+use super::{ConnectionPhase, EventOutcome, LoadConnection, LoadJob, Upgrade, nanoseconds};
 use crate::load::expect::ComparisonResult;
 use crate::load::tally::{FailureKind, Tally};
-use crate::load::websocket::{self, Heard, HandshakeFailure};
+use crate::load::websocket::{self, HandshakeFailure, Heard};
 
 impl LoadConnection {
     pub(super) fn take_handshake(&mut self, job: &LoadJob, bytes: &[u8], clock: &Instant) -> EventOutcome {
@@ -18,11 +19,16 @@ impl LoadConnection {
                 self.came.clear();
                 self.stands(job, clock)
             }
-            Ok(Some(_)) => EventOutcome::Failed(FailureKind::Content, "frames came before any was sent".to_owned()),
-            Err(HandshakeFailure::Status(status)) => {
-                EventOutcome::Failed(FailureKind::Status, format!("the handshake was answered with status {status}"))
+            Ok(Some(_)) => {
+                EventOutcome::Failed(FailureKind::Content, "frames came before any was sent".to_owned())
             }
-            Err(HandshakeFailure::Content(fault)) => EventOutcome::Failed(FailureKind::Content, fault.to_owned()),
+            Err(HandshakeFailure::Status(status)) => EventOutcome::Failed(
+                FailureKind::Status,
+                format!("the handshake was answered with status {status}"),
+            ),
+            Err(HandshakeFailure::Content(fault)) => {
+                EventOutcome::Failed(FailureKind::Content, fault.to_owned())
+            }
         }
     }
 
@@ -44,7 +50,10 @@ impl LoadConnection {
             match heard {
                 None => {}
                 Some(Heard::Close) => {
-                    return EventOutcome::Failed(FailureKind::Broken, "the server closed the WebSocket".to_owned());
+                    return EventOutcome::Failed(
+                        FailureKind::Broken,
+                        "the server closed the WebSocket".to_owned(),
+                    );
                 }
                 Some(Heard::Ping(payload)) => {
                     self.owed.extend(websocket::pong(&payload));
@@ -54,7 +63,10 @@ impl LoadConnection {
                     }
                 }
                 Some(Heard::Message { .. }) if self.due_ns.is_none() => {
-                    return EventOutcome::Failed(FailureKind::Content, "a message that answers none".to_owned());
+                    return EventOutcome::Failed(
+                        FailureKind::Content,
+                        "a message that answers none".to_owned(),
+                    );
                 }
                 Some(Heard::Message { same, bytes: had }) => {
                     let (wanted, had) = (upgrade.payload.len() as u64, had as u64);
@@ -89,7 +101,12 @@ impl LoadConnection {
                     self.close(ConnectionPhase::Closed);
                     return EventOutcome::Wait;
                 }
-                _ => return EventOutcome::Failed(FailureKind::Content, "a frame that answers none".to_owned()),
+                _ => {
+                    return EventOutcome::Failed(
+                        FailureKind::Content,
+                        "a frame that answers none".to_owned(),
+                    );
+                }
             }
         }
         EventOutcome::Wait

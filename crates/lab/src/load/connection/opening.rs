@@ -1,10 +1,11 @@
-//! The beginning of a connection: TCP, the TLS handshake, the handshake of WebSocket. It sends no requests itself.
+//! The beginning of a connection: TCP, the TLS handshake, the handshake of WebSocket. It sends no requests
+//! itself.
 
 use std::time::Instant;
 
 use rustls::HandshakeKind;
 
-use super::{LoadConnection, LoadJob, ConnectionPhase, EventOutcome, broken, nanoseconds};
+use super::{ConnectionPhase, EventOutcome, LoadConnection, LoadJob, broken, nanoseconds};
 use crate::load::socket;
 use crate::load::tally::{FailureKind, Tally};
 use crate::load::websocket::Echo;
@@ -33,8 +34,8 @@ impl LoadConnection {
         self.begin(job, clock)
     }
 
-    /// Counts the handshake. One of another kind than the run asks for is a failure, because the run would measure
-    /// something else.
+    /// Counts the handshake. One of another kind than the run asks for is a failure, because the run would
+    /// measure something else.
     fn judge_handshake(&self, kind: HandshakeKind, tally: &mut Tally) {
         let is_resumed = kind == HandshakeKind::Resumed;
         tally.handshake(is_resumed);

@@ -1,4 +1,5 @@
-//! One QUIC connection with its engine: the handshake, the control stream, the streams of the server. It knows no requests.
+//! One QUIC connection with its engine: the handshake, the control stream, the streams of the server. It
+//! knows no requests.
 
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};

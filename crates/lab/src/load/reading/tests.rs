@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Result of reading bytes in pieces: status, body, whether the connection stays open, and how many bytes belonged to
-/// the response.
+/// Result of reading bytes in pieces: status, body, whether the connection stays open, and how many bytes
+/// belonged to the response.
 type Outcome = Result<Option<(u16, Vec<u8>, bool, usize)>, Fault>;
 
 fn read(reading: &mut ResponseParser, pieces: &[&[u8]], closes: bool) -> Outcome {

@@ -65,7 +65,11 @@ fn failing_on_purpose_is_allowed_up_to_its_share() {
     let check = |failing: u64, wanted: u64| {
         let mut tally = Tally::new(1.0);
         for number in 0..10_000 {
-            tally.answer(0, 0, if number < failing { &ComparisonResult::Failing } else { &ComparisonResult::Good });
+            tally.answer(
+                0,
+                0,
+                if number < failing { &ComparisonResult::Failing } else { &ComparisonResult::Good },
+            );
         }
         assert_eq!(tally.outcome(&run(1)).failures.status, wanted, "{failing}");
     };

@@ -86,9 +86,10 @@ fn connection_that_ends_early_is_broken() {
         let _ = stream.read(&mut buffer);
         let _ = stream.write_all(&buffer);
     });
-    for plan in
-        [bytes(address, Talk::Messages), LoadPlan { per_connection: Some(1), ..bytes(address, Talk::Messages) }]
-    {
+    for plan in [
+        bytes(address, Talk::Messages),
+        LoadPlan { per_connection: Some(1), ..bytes(address, Talk::Messages) },
+    ] {
         let outcome = go(&LoadPlan { connections: 1, requests: Some(2), ..plan });
         assert_eq!((outcome.requests, outcome.failures.broken), (0, 2), "{outcome:?}");
     }
@@ -104,7 +105,8 @@ fn connection_that_does_not_end_is_a_timeout() {
     });
     let plan = bytes(address, Talk::Messages);
     let timeout = Duration::from_millis(200);
-    let outcome = go(&LoadPlan { connections: 1, requests: Some(1), per_connection: Some(1), timeout, ..plan });
+    let outcome =
+        go(&LoadPlan { connections: 1, requests: Some(1), per_connection: Some(1), timeout, ..plan });
     assert_eq!((outcome.requests, outcome.failures.timeout), (0, 1), "{outcome:?}");
     assert!(outcome.notes[0].contains("did not end in time"), "{:?}", outcome.notes);
 }

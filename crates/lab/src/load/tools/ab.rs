@@ -101,8 +101,8 @@ fn latency(output: &str) -> Latency {
     }
 }
 
-/// Parses `0, Receive: 50, Length: 115, Exceptions: 50)`. A connection that broke without a response counts under
-/// Receive, under Exceptions and, because its length is wrong too, under Length.
+/// Parses `0, Receive: 50, Length: 115, Exceptions: 50)`. A connection that broke without a response counts
+/// under Receive, under Exceptions and, because its length is wrong too, under Length.
 fn failures(line: &str) -> Failures {
     let mut numbers = line
         .split(|letter: char| !letter.is_ascii_digit())

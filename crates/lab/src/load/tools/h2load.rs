@@ -1,5 +1,6 @@
-//! h2load: closed loop or a rate, HTTP/2 over TLS or in clear text, gRPC, or HTTP/1.1. Its report has no percentiles; its
-//! log has every request's time, so it runs within a few lines of shell that sort the log afterwards.
+//! h2load: closed loop or a rate, HTTP/2 over TLS or in clear text, gRPC, or HTTP/1.1. Its report has no
+//! percentiles; its log has every request's time, so it runs within a few lines of shell that sort the log
+//! afterwards.
 
 use anyhow::{Context, bail};
 
@@ -19,7 +20,13 @@ pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     if !load.keep_alive {
         bail!("h2load keeps its connections: leave `keep_alive` out, or name another tool");
     }
-    let spoken = [ScenarioProtocol::Http, ScenarioProtocol::Https, ScenarioProtocol::Http2, ScenarioProtocol::H2c, ScenarioProtocol::Grpc];
+    let spoken = [
+        ScenarioProtocol::Http,
+        ScenarioProtocol::Https,
+        ScenarioProtocol::Http2,
+        ScenarioProtocol::H2c,
+        ScenarioProtocol::Grpc,
+    ];
     let url = asked.url("h2load", &spoken)?;
     // More threads than connections are refused by it.
     let threads = u32::from(load.threads).min(load.connections);
@@ -113,8 +120,9 @@ pub(super) fn read(output: &str, load: &ScenarioLoad) -> anyhow::Result<LoadOutc
     Ok(outcome)
 }
 
-/// Compares the bytes of all bodies with those of the good answers. The report has no other length. Answers that were not
-/// complete at the end have sent a part, so that there may be more, up to what fits into the streams.
+/// Compares the bytes of all bodies with those of the good answers. The report has no other length. Answers
+/// that were not complete at the end have sent a part, so that there may be more, up to what fits into the
+/// streams.
 fn judge_bytes(outcome: &mut LoadOutcome, load: &ScenarioLoad, wanted: u64, had: u64) {
     let failures = &mut outcome.failures;
     let good = outcome.requests.saturating_sub(failures.status + failures.broken + failures.timeout);
@@ -145,9 +153,10 @@ fn count(list: &str, name: &str) -> Option<u64> {
 const PERCENTILES: &str = "percentiles of the log in us:";
 /// Length of a message of gRPC if the scenario has none.
 const USUAL_MESSAGE_BYTES: u64 = 16;
-/// Runs h2load with a log, and writes 50, 75, 90, 99 and 99.9 % of its times. The log has a line for each request: when
-/// it began, its status (negative if it failed), how long it took in microseconds. If the first word is a number, requests
-/// are a message of gRPC of this length: a byte that says that it is not compressed, its length in four bytes, the text.
+/// Runs h2load with a log, and writes 50, 75, 90, 99 and 99.9 % of its times. The log has a line for each
+/// request: when it began, its status (negative if it failed), how long it took in microseconds. If the first
+/// word is a number, requests are a message of gRPC of this length: a byte that says that it is not
+/// compressed, its length in four bytes, the text.
 const SCRIPT: &str = r#"folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 log="$folder/log" length="$1"

@@ -1,4 +1,5 @@
-//! The load generator of this crate, started like the others, so that it is pinned and accounted for like them.
+//! The load generator of this crate, started like the others, so that it is pinned and accounted for like
+//! them.
 
 use anyhow::{Context, bail};
 

@@ -1,5 +1,5 @@
-//! wrk: closed loop on kept connections, no number of requests, no lengths. It leaves out the lines of errors when there
-//! are none.
+//! wrk: closed loop on kept connections, no number of requests, no lengths. It leaves out the lines of errors
+//! when there are none.
 
 use anyhow::{Context, bail};
 

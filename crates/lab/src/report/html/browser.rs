@@ -1,5 +1,5 @@
-//! The page in a real browser: Debian's Chromium, driven over ChromeDriver's protocol (W3C WebDriver). `lab/install.sh
-//! test` installs both.
+//! The page in a real browser: Debian's Chromium, driven over ChromeDriver's protocol (W3C WebDriver).
+//! `lab/install.sh test` installs both.
 
 mod driver;
 

@@ -1,7 +1,7 @@
-//! Charts of rows: bars, and ranges on a logarithmic axis, with the parts that rows of all charts share. They take
-//! numbers with names and do not know the figures.
+//! Charts of rows: bars, and ranges on a logarithmic axis, with the parts that rows of all charts share. They
+//! take numbers with names and do not know the figures.
 
-use super::legend::{self, LegendEntry, DotShape, Sign};
+use super::legend::{self, DotShape, LegendEntry, Sign};
 use super::scale::{Linear, LogScale};
 use super::svg::{Anchor, Mark, Svg, shortened};
 use crate::report::number;
@@ -82,7 +82,8 @@ pub(super) fn bars(bars: &[Bar], most: Option<f64>, mut colours: Vec<LegendEntry
     svg.finish(bottom + GAP, label)
 }
 
-/// Percentiles on a logarithmic axis: p50 a disc, p90 a dot, p99 a diamond, p99.9 a dot, the longest a stroke.
+/// Percentiles on a logarithmic axis: p50 a disc, p90 a dot, p99 a diamond, p99.9 a dot, the longest a
+/// stroke.
 pub(super) fn ranges(ranges: &[Range], label: &str) -> String {
     let shown = |range: &Range| number::optional(range.p99);
     let values: Vec<String> = ranges.iter().map(shown).collect();
@@ -91,7 +92,8 @@ pub(super) fn ranges(ranges: &[Range], label: &str) -> String {
     let ends =
         |range: &Range| [range.max, range.p99_9, range.p99].into_iter().flatten().fold(range.p50, f64::max);
     let least = ranges.iter().map(|range| range.p50).filter(|p50| *p50 > 0.0).fold(f64::INFINITY, f64::min);
-    let axis = LogScale::new(least * 0.8, ranges.iter().map(ends).fold(0.0, f64::max) * 1.1, left + GAP, right);
+    let axis =
+        LogScale::new(least * 0.8, ranges.iter().map(ends).fold(0.0, f64::max) * 1.1, left + GAP, right);
     let mut svg = Svg::new(WIDTH);
     legend::draw(&mut svg, &range_legend(ranges));
     let bottom = TOP + ROW * ranges.len() as f64;
@@ -179,8 +181,8 @@ pub(super) fn text_width<'a>(texts: impl Iterator<Item = &'a str>) -> f64 {
     texts.map(|text| text.chars().count()).max().unwrap_or(0) as f64 * CHARACTER
 }
 
-/// Units of a drawing's width. A card on a phone is about 340 pixels wide, so that text keeps five sixths of its size
-/// there; on a desktop it is about 490.
+/// Units of a drawing's width. A card on a phone is about 340 pixels wide, so that text keeps five sixths of
+/// its size there; on a desktop it is about 490.
 pub(super) const WIDTH: f64 = 400.0;
 /// Height of a row.
 const ROW: f64 = 22.0;

@@ -1,5 +1,5 @@
-//! The page's charts as files of their own, for use in other documents. They are taken from the page's sections, so
-//! that both are the same drawing. It draws nothing.
+//! The page's charts as files of their own, for use in other documents. They are taken from the page's
+//! sections, so that both are the same drawing. It draws nothing.
 
 use super::svg::escape;
 use super::{CHART_STYLE, People, overview, scenario};
@@ -7,8 +7,8 @@ use crate::report::number;
 use crate::report::table::wrapped;
 use crate::result::RunReport;
 
-/// Every chart of the page: a file name that says scenario and figure, and an SVG that holds its title, its source and
-/// its own style, light or dark as its reader's system is.
+/// Every chart of the page: a file name that says scenario and figure, and an SVG that holds its title, its
+/// source and its own style, light or dark as its reader's system is.
 pub fn charts(report: &RunReport) -> Vec<(String, String)> {
     let people = People::of(report);
     let source = format!("weir lab, Weir {}, {}", report.weir, number::moment(&report.started));
@@ -37,8 +37,8 @@ fn between<'t>(text: &'t str, begin: &str, end: &str) -> Option<&'t str> {
     Some(behind.split_once(end)?.0)
 }
 
-/// `drawing` is an element of the page without its name and its end. On the page the caption is above it; in a file of
-/// its own, title, explanation and source are inside, above the drawing at negative heights.
+/// `drawing` is an element of the page without its name and its end. On the page the caption is above it; in
+/// a file of its own, title, explanation and source are inside, above the drawing at negative heights.
 fn standalone(drawing: &str, explanation: &str, source: &str) -> Option<String> {
     let (attributes, body) = drawing.split_once('>')?;
     let label = between(attributes, "aria-label=\"", "\"")?;

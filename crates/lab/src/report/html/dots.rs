@@ -1,8 +1,8 @@
-//! The chart of the overview: one row per scenario, one mark per contender, at its ratio to the baseline. Rows are
-//! below the heading of their group.
+//! The chart of the overview: one row per scenario, one mark per contender, at its ratio to the baseline.
+//! Rows are below the heading of their group.
 
-use super::chart::{CHARACTER, GAP, ChartRow, TOP, WIDTH, grid, text_width};
-use super::legend::{self, LegendEntry, DotShape};
+use super::chart::{CHARACTER, ChartRow, GAP, TOP, WIDTH, grid, text_width};
+use super::legend::{self, DotShape, LegendEntry};
 use super::scale::LogScale;
 use super::svg::{Anchor, Mark, Svg, shortened};
 use crate::report::number;
@@ -96,8 +96,8 @@ fn height(line: &DotRow) -> f64 {
     heading + ROW + note
 }
 
-/// Ratios beyond it, or below its inverse, are drawn at the edge, because one far contender would press all others
-/// together.
+/// Ratios beyond it, or below its inverse, are drawn at the edge, because one far contender would press all
+/// others together.
 pub(super) const FARTHEST: f64 = 20.0;
 /// Radius of the subject's mark.
 pub(super) const SUBJECT_RADIUS: f64 = 5.2;

@@ -1,5 +1,5 @@
-//! The legend inside a chart: each mark of the chart once, with its meaning. It is above the drawing, so that a chart
-//! in a file of its own is understood as well.
+//! The legend inside a chart: each mark of the chart once, with its meaning. It is above the drawing, so that
+//! a chart in a file of its own is understood as well.
 
 use super::chart::{CHARACTER, ChartRow};
 use super::svg::{Anchor, Mark, Svg};

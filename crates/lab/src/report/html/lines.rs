@@ -1,6 +1,6 @@
 //! A chart of lines over time. It takes numbers with names.
 
-use super::chart::{CHARACTER, GAP, ChartRow, TOP, WIDTH, text_width};
+use super::chart::{CHARACTER, ChartRow, GAP, TOP, WIDTH, text_width};
 use super::legend::{self, Sign};
 use super::scale::Linear;
 use super::svg::{Anchor, Mark, Svg, shortened};

@@ -1,5 +1,5 @@
-//! Notes beside the numbers of a scenario: the notes of the run as sentences, and the notes of single contenders as one
-//! counting line with the details folded below it.
+//! Notes beside the numbers of a scenario: the notes of the run as sentences, and the notes of single
+//! contenders as one counting line with the details folded below it.
 
 use super::svg::escape;
 use crate::report::libraries;

@@ -1,7 +1,7 @@
 //! The first charts of the page: one row per scenario, one mark per contender, one figure per chart.
 
-use super::dots::{Dot, FARTHEST, DotRow, SUBJECT_RADIUS, dots};
-use super::legend::{LegendEntry, DotShape, Sign};
+use super::dots::{Dot, DotRow, FARTHEST, SUBJECT_RADIUS, dots};
+use super::legend::{DotShape, LegendEntry, Sign};
 use super::{People, figure, rule, subject};
 use crate::report::figure::Figure;
 use crate::report::group::groups;

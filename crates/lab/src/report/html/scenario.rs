@@ -1,7 +1,7 @@
-//! One scenario on the page: its load, a chart for each measured figure, absent contenders. The order of contenders is
-//! the same in all its charts.
+//! One scenario on the page: its load, a chart for each measured figure, absent contenders. The order of
+//! contenders is the same in all its charts.
 
-use super::chart::{Bar, Range, ChartRow, bars, ranges};
+use super::chart::{Bar, ChartRow, Range, bars, ranges};
 use super::legend::{self, LegendEntry, Sign};
 use super::lines::{LineSeries, lines};
 use super::svg::escape;
@@ -11,10 +11,15 @@ use crate::report::number;
 use crate::report::statistics::Spread;
 use crate::report::summary::{self, Summary};
 use crate::report::table::{Cell, TextTable, Tone};
-use crate::result::{RunReport, MeasuredRun, ScenarioResult};
+use crate::result::{MeasuredRun, RunReport, ScenarioResult};
 
 /// The whole section with the anchor `anchor`.
-pub(super) fn section(report: &RunReport, result: &ScenarioResult, people: &People<'_>, anchor: &str) -> String {
+pub(super) fn section(
+    report: &RunReport,
+    result: &ScenarioResult,
+    people: &People<'_>,
+    anchor: &str,
+) -> String {
     let summaries = summary::of_scenario(result);
     let mut measured: Vec<&Summary<'_>> = summaries.iter().filter(|summary| summary.rounds > 0).collect();
     sort(&mut measured, summary::paced(result));

@@ -1,5 +1,5 @@
-//! The thread-model study: contenders that differ in layer, thread model and buffers only, according to their folders'
-//! environment, grouped so that each difference is beside its counterpart.
+//! The thread-model study: contenders that differ in layer, thread model and buffers only, according to their
+//! folders' environment, grouped so that each difference is beside its counterpart.
 
 use super::chart::{Bar, ChartRow, bars};
 use super::figure;

@@ -51,9 +51,10 @@ mod tests {
         assert_eq!(told(&report), "Weir 0.1.0: died in round 1");
         report.scenarios[0].contenders.retain(|one| one.name != SUBJECT);
         assert_eq!(told(&report), "Weir did not take part");
-        for (protocol, expected) in
-            [(ScenarioProtocol::Https, "Weir 0.1.0 has no TLS"), (ScenarioProtocol::Http2, "Weir 0.1.0 has no HTTP/2")]
-        {
+        for (protocol, expected) in [
+            (ScenarioProtocol::Https, "Weir 0.1.0 has no TLS"),
+            (ScenarioProtocol::Http2, "Weir 0.1.0 has no HTTP/2"),
+        ] {
             report.scenarios[0].scenario.protocol = protocol;
             assert_eq!(told(&report), expected);
         }

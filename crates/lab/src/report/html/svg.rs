@@ -1,6 +1,6 @@
-//! Drawing: elements of SVG with classes, so that the page's style decides their appearance. It knows no figures. Every
-//! text is escaped here. A mark's tip is its `<title>`, which a browser shows without a script, also in a file of its
-//! own.
+//! Drawing: elements of SVG with classes, so that the page's style decides their appearance. It knows no
+//! figures. Every text is escaped here. A mark's tip is its `<title>`, which a browser shows without a
+//! script, also in a file of its own.
 
 use std::fmt::Write;
 
@@ -49,8 +49,8 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-/// Cut to `most` characters, with a mark at the cut, which is in the middle because variants of one name differ at its
-/// end.
+/// Cut to `most` characters, with a mark at the cut, which is in the middle because variants of one name
+/// differ at its end.
 pub(super) fn shortened(text: &str, most: usize) -> String {
     let length = text.chars().count();
     if length <= most {

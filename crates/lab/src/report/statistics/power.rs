@@ -1,5 +1,5 @@
-//! How many rounds show a difference of 5 %: a simulation of measured rounds, the same every time. The page on the
-//! laboratory's method quotes the numbers asserted here.
+//! How many rounds show a difference of 5 %: a simulation of measured rounds, the same every time. The page
+//! on the laboratory's method quotes the numbers asserted here.
 
 use super::{RatioSignificance, paired, unpaired};
 
@@ -11,8 +11,8 @@ struct Noise {
     disturbed: f64,
 }
 
-/// Standard deviation of the noise that a round has in common: the machine is slower or faster for all. Ratios cancel
-/// it.
+/// Standard deviation of the noise that a round has in common: the machine is slower or faster for all.
+/// Ratios cancel it.
 const DRIFT: f64 = 0.10;
 /// Simulated runs of the laboratory behind each share.
 const RUNS: u32 = 2000;
@@ -46,7 +46,10 @@ fn shares(count: usize, slower: f64, noise: &Noise) -> (f64, f64) {
     let share = |wanted: &dyn Fn(&RatioSignificance) -> bool| {
         verdicts.iter().filter(|verdict| wanted(verdict)).count() as f64 / f64::from(RUNS)
     };
-    (share(&|verdict| *verdict == RatioSignificance::Below), share(&|verdict| *verdict != RatioSignificance::WithinNoise))
+    (
+        share(&|verdict| *verdict == RatioSignificance::Below),
+        share(&|verdict| *verdict != RatioSignificance::WithinNoise),
+    )
 }
 
 #[test]

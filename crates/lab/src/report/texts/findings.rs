@@ -1,5 +1,5 @@
-//! The findings of the published study of thread models, one a row, beside the same ratios of a run. A ratio carries over to
-//! another machine; requests per second do not.
+//! The findings of the published study of thread models, one a row, beside the same ratios of a run. A ratio
+//! carries over to another machine; requests per second do not.
 
 use crate::contender::Definition;
 use crate::report::figure::Figure;
@@ -83,7 +83,8 @@ impl Forms<'_> {
     }
 }
 
-/// The table of a scenario of the study: one column for each forwarder that has several forms in it. `None` without one.
+/// The table of a scenario of the study: one column for each forwarder that has several forms in it. `None`
+/// without one.
 pub(super) fn table(report: &RunReport, measured: &[&Summary<'_>]) -> Option<TextTable> {
     let mut all: Vec<Forms<'_>> = Vec::new();
     let mut is_layer4 = true;

@@ -1,4 +1,5 @@
-//! The loads and results that the published texts report. Only facts, in our words; the numbers are the authors'.
+//! The loads and results that the published texts report. Only facts, in our words; the numbers are the
+//! authors'.
 
 use crate::scenario::Tool;
 
@@ -43,7 +44,12 @@ const fn row(name: &'static str, ours: &'static str, per_second: &'static [f64])
     PublishedRow { name, ours, per_second, mean_ms: None, told: "" }
 }
 
-const fn timed(name: &'static str, ours: &'static str, per_second: &'static [f64], mean_ms: f64) -> PublishedRow {
+const fn timed(
+    name: &'static str,
+    ours: &'static str,
+    per_second: &'static [f64],
+    mean_ms: f64,
+) -> PublishedRow {
     PublishedRow { name, ours, per_second, mean_ms: Some(mean_ms), told: "" }
 }
 

@@ -1,5 +1,6 @@
-//! Messages through a gateway of layer 4, to check before it is measured that it forwards bytes unchanged, to the end of the
-//! connection, and chooses by name where it should. Blocking sockets, no code of the load generator except the ClientHello.
+//! Messages through a gateway of layer 4, to check before it is measured that it forwards bytes unchanged, to
+//! the end of the connection, and chooses by name where it should. Blocking sockets, no code of the load
+//! generator except the ClientHello.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
@@ -58,8 +59,9 @@ pub(in crate::run) fn check(protocol: ScenarioProtocol, address: SocketAddr) -> 
     Ok(())
 }
 
-/// Sends bytes, reads as many, ends the sending side and reads to the end: a gateway need not keep a connection after its client
-/// has ended one side. Sending has a thread of its own, because a gateway may stop to read until bytes are taken.
+/// Sends bytes, reads as many, ends the sending side and reads to the end: a gateway need not keep a
+/// connection after its client has ended one side. Sending has a thread of its own, because a gateway may
+/// stop to read until bytes are taken.
 fn through(address: SocketAddr, bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(LIMIT))?;

@@ -1,4 +1,5 @@
-//! Names that APISIX 3.18 takes: hosts, server names, and what health checks are called. Knows no certificate.
+//! Names that APISIX 3.18 takes: hosts, server names, and what health checks are called. Knows no
+//! certificate.
 
 use serde_json::{Value, json};
 

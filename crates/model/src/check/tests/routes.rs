@@ -136,8 +136,11 @@ fn routes() {
             "failed to validate a (matching \".*\"): failed to match pattern \"^\\\\S+$\" with \"b c\""
         ),
     );
-    let nested =
-        check::value(&catalog(), ObjectKind::Route, &json!({"uri": "/", "plugins": {}, "vars": [["a", "~", 1]]}));
+    let nested = check::value(
+        &catalog(),
+        ObjectKind::Route,
+        &json!({"uri": "/", "plugins": {}, "vars": [["a", "~", 1]]}),
+    );
     assert!(nested.unwrap_err().contract_message().starts_with("failed to validate the 'vars' expression: "));
 }
 
@@ -146,7 +149,8 @@ fn lists_of_hosts_and_addresses_are_limited() {
     let hosts = |count: usize| (0..count).map(|number| format!("h{number}.example")).collect::<Vec<_>>();
     route(json!({"hosts": hosts(10_000)}), "");
     route(json!({"hosts": hosts(100_000)}), "a route has at most 10,000 hosts");
-    let service = |count: usize| check::value(&catalog(), ObjectKind::Service, &json!({"hosts": hosts(count)}));
+    let service =
+        |count: usize| check::value(&catalog(), ObjectKind::Service, &json!({"hosts": hosts(count)}));
     assert!(service(10_000).is_ok());
     let refused = service(10_001).unwrap_err();
     assert_eq!(refused.contract_message(), "a service has at most 10,000 hosts");

@@ -81,7 +81,7 @@ const CAPACITY_MAX: usize = 1024;
 mod tests {
     use serde_json::json;
 
-    use super::super::{CheckBudget, BudgetSpent, within};
+    use super::super::{BudgetSpent, CheckBudget, within};
     use super::*;
 
     #[test]

@@ -75,8 +75,13 @@ enum PatternKind {
 /// # Errors
 /// A pattern is malformed or too large, or there are too many; with the place of the pattern.
 pub(super) fn count_patterns(schema: &mut Value) -> Result<SchemaPatterns, String> {
-    let mut walk =
-        PatternWalk { kinds: HashMap::new(), translated: 0, program: 0, names_backtrack: 0, names_program: 0 };
+    let mut walk = PatternWalk {
+        kinds: HashMap::new(),
+        translated: 0,
+        program: 0,
+        names_backtrack: 0,
+        names_program: 0,
+    };
     walk.schema(schema, &mut String::new())?;
     let backtracks = walk.names_backtrack > 0;
     let budget = CheckBudget {

@@ -1,5 +1,5 @@
-//! The words for values that fit none, or more than one, of the alternatives of a schema: `anyOf`, `oneOf`, `enum`,
-//! conditional clauses and patterns. Knows no schema of ours; sentences come from `$comment`.
+//! The words for values that fit none, or more than one, of the alternatives of a schema: `anyOf`, `oneOf`,
+//! `enum`, conditional clauses and patterns. Knows no schema of ours; sentences come from `$comment`.
 
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;
@@ -9,8 +9,8 @@ use stdx::nearest::nearest;
 use super::{characters, keyword, lua_type, place, plain, segments};
 use crate::validate::{Clarity, SchemaFault};
 
-/// The alternative that was meant: the only one of the value's type, or of several the only one with a matching
-/// pattern.
+/// The alternative that was meant: the only one of the value's type, or of several the only one with a
+/// matching pattern.
 pub(super) fn meant<'e>(
     alternatives: &'e [Vec<ValidationError<'static>>],
     pointer: &str,
@@ -33,7 +33,8 @@ pub(super) fn meant<'e>(
     }
 }
 
-/// Whether all alternatives are of one type: APISIX has no alternatives there, and the words of the one that was meant.
+/// Whether all alternatives are of one type: APISIX has no alternatives there, and the words of the one that
+/// was meant.
 pub(super) fn is_of_one_type(error: &ValidationError<'_>, schema: &Value) -> bool {
     let Some(Value::Array(branches)) = keyword(error, schema) else { return false };
     let first = branches.first().and_then(|branch| branch.get("type"));
@@ -149,7 +150,8 @@ pub(super) fn place_of_sentence(fault: &SchemaFault) -> Option<String> {
     fault.says_what_is_needed.then(|| fault.pointer.clone())
 }
 
-/// The sentence first, because it is what a user needs; APISIX's words behind it, for clients that look for them.
+/// The sentence first, because it is what a user needs; APISIX's words behind it, for clients that look for
+/// them.
 fn said(fault: SchemaFault, sentence: &str, contract: &str) -> SchemaFault {
     SchemaFault {
         reason: sentence.to_owned(),

@@ -1,6 +1,7 @@
-//! Both ends of a connection in memory and the bytes on their way, with the habits of TCP that hurt: data is cut into
-//! pieces at will, an end may hear late of bytes that have arrived, a close with unread data resets, and a reset may
-//! destroy unread bytes. A state machine over times that are handed in; it wakes and schedules no task itself.
+//! Both ends of a connection in memory and the bytes on their way, with the habits of TCP that hurt: data is
+//! cut into pieces at will, an end may hear late of bytes that have arrived, a close with unread data resets,
+//! and a reset may destroy unread bytes. A state machine over times that are handed in; it wakes and
+//! schedules no task itself.
 
 mod calls;
 
@@ -160,8 +161,10 @@ impl MemoryConnection {
     ) -> MemoryConnection {
         let mut room = || random.between(link.room_bytes.0, link.room_bytes.1);
         let rooms = [room(), room()];
-        let mut ends =
-            [MemoryConnectionEnd::new(addresses[0], owners[0], rooms[0]), MemoryConnectionEnd::new(addresses[1], owners[1], rooms[1])];
+        let mut ends = [
+            MemoryConnectionEnd::new(addresses[0], owners[0], rooms[0]),
+            MemoryConnectionEnd::new(addresses[1], owners[1], rooms[1]),
+        ];
         // An event loop may take a fresh socket for readable.
         ends[1].readable = random.chance(50);
         MemoryConnection {

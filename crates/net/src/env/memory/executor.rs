@@ -1,6 +1,6 @@
-//! One thread's tasks in virtual time: the next to run is drawn from the seed, and when none can run the clock jumps to
-//! the next event. The set of runnable tasks has one order whichever task woke them first, so that the same seed gives
-//! the same run in every process. It knows no sockets.
+//! One thread's tasks in virtual time: the next to run is drawn from the seed, and when none can run the
+//! clock jumps to the next event. The set of runnable tasks has one order whichever task woke them first, so
+//! that the same seed gives the same run in every process. It knows no sockets.
 
 use parking_lot::Mutex;
 use std::any::Any;
@@ -26,7 +26,8 @@ pub type TaskGroup = u64;
 /// The group of tasks that belong to no worker.
 pub(super) const WORLD: TaskGroup = 0;
 
-/// A panic that a simulation has planted: it ends the task it happens in and nothing else, as on a real worker.
+/// A panic that a simulation has planted: it ends the task it happens in and nothing else, as on a real
+/// worker.
 pub struct Planted;
 
 type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;

@@ -1,5 +1,5 @@
-//! The network in memory: the listeners, how each place is reached, how connections come about and which faults happen
-//! to them. It carries bytes and understands none.
+//! The network in memory: the listeners, how each place is reached, how connections come about and which
+//! faults happen to them. It carries bytes and understands none.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::cell::RefCell;
@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use super::connection::{MemoryConnection, LinkBehavior};
+use super::connection::{LinkBehavior, MemoryConnection};
 use super::executor::WORLD;
 use super::random::Random;
 use super::stream::{SharedConnection, Stream, lock, schedule};

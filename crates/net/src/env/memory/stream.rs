@@ -1,4 +1,5 @@
-//! A connected stream as the gateway and its peers hold it: one end of a connection, tied to the world's clock.
+//! A connected stream as the gateway and its peers hold it: one end of a connection, tied to the world's
+//! clock.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
@@ -86,8 +87,8 @@ impl Stream {
         self.at_end(|connection, end, now_ns| connection.read_arrived(end, room, now_ns))
     }
 
-    /// Looks at what comes next, as much as fits into `room`, without taking it; 0 bytes mean that the peer has closed its
-    /// side.
+    /// Looks at what comes next, as much as fits into `room`, without taking it; 0 bytes mean that the peer
+    /// has closed its side.
     pub fn poll_peek(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
         self.at_end(|connection, end, _| connection.poll_peek(end, cx, room))
     }
@@ -97,8 +98,8 @@ impl Stream {
         self.poll_peek(cx, room)
     }
 
-    /// As [`Stream::poll_peek_at_once`], when `seen` bytes were looked at before: ready with more than these, or with as many
-    /// if the peer has closed its side behind them.
+    /// As [`Stream::poll_peek_at_once`], when `seen` bytes were looked at before: ready with more than these,
+    /// or with as many if the peer has closed its side behind them.
     pub fn poll_peek_more(
         &mut self,
         cx: &mut Context<'_>,
@@ -108,7 +109,8 @@ impl Stream {
         self.at_end(|connection, end, _| connection.poll_peek_more(end, cx, room, seen))
     }
 
-    /// Drops bytes that were looked at: `room` only says how many. `is_all` says that there was nothing behind them.
+    /// Drops bytes that were looked at: `room` only says how many. `is_all` says that there was nothing
+    /// behind them.
     pub fn drop_seen(&mut self, room: &mut [u8], is_all: bool) -> usize {
         self.at_end(|connection, end, now_ns| connection.drop_seen(end, room, is_all, now_ns))
     }
@@ -163,7 +165,8 @@ impl Stream {
         0
     }
 
-    /// Whether the other end has closed or was reset, and this end has been told, even if there are bytes in front of it.
+    /// Whether the other end has closed or was reset, and this end has been told, even if there are bytes in
+    /// front of it.
     pub fn peer_end(&self) -> PeerEnd {
         lock(&self.connection).peer_end(self.end)
     }

@@ -1,5 +1,5 @@
-//! The world in memory keeps its promises: the same seed gives the same run, bytes arrive whole and in order whatever the
-//! network does to them, closes and resets hurt as they do in TCP.
+//! The world in memory keeps its promises: the same seed gives the same run, bytes arrive whole and in order
+//! whatever the network does to them, closes and resets hurt as they do in TCP.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -95,7 +95,8 @@ fn bytes_arrive_whole_and_in_order() {
 #[test]
 fn room_is_waited_for_until_a_third_is_free() {
     run(1, async {
-        let (mut client, mut server) = pair(LinkBehavior { room_bytes: (300, 300), ..LinkBehavior::default() }).await;
+        let (mut client, mut server) =
+            pair(LinkBehavior { room_bytes: (300, 300), ..LinkBehavior::default() }).await;
         assert_eq!(client.send_buffer_bytes().unwrap(), 300);
         write_all(&mut client, &text(200)).await.unwrap();
         poll_fn(|cx| client.poll_third_free(cx)).await.unwrap();

@@ -1,4 +1,5 @@
-//! Connections to other destinations, of which the network in memory has none: its kernel changes no destination.
+//! Connections to other destinations, of which the network in memory has none: its kernel changes no
+//! destination.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

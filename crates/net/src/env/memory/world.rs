@@ -1,5 +1,5 @@
-//! The world of one thread: its executor, its network, its trace. One at a time; tests that need none get an empty one
-//! with a clock that stands still.
+//! The world of one thread: its executor, its network, its trace. One at a time; tests that need none get an
+//! empty one with a clock that stands still.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};

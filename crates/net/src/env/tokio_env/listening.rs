@@ -25,7 +25,8 @@ pub fn bind(address: SocketAddr, shared: bool) -> io::Result<BoundSocket> {
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
-    // Accepted sockets inherit it: a response leaves when it is written, and no system call per connection is needed.
+    // Accepted sockets inherit it: a response leaves when it is written, and no system call per connection is
+    // needed.
     socket.set_tcp_nodelay(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
@@ -33,7 +34,8 @@ pub fn bind(address: SocketAddr, shared: bool) -> io::Result<BoundSocket> {
     Ok(socket.into())
 }
 
-/// A program of the classic packet filter (Linux `Documentation/networking/filter.rst`). It is given the TCP header.
+/// A program of the classic packet filter (Linux `Documentation/networking/filter.rst`). It is given the TCP
+/// header.
 const DROP_SYN: [SockFilter; 4] = [
     // Load the byte with the flags, at offset 13 (RFC 9293 section 3.1).
     SockFilter::new(0x30, 0, 0, 13),
@@ -67,17 +69,18 @@ impl Listener {
         self.0.accept().await.map(|(stream, peer)| (Stream(stream), peer))
     }
 
-    /// Has the kernel drop the packets that open connections (SYN), and complete the handshakes under way: the queue can
-    /// be emptied then. Unlike a reset, a dropped packet costs the client no request: it asks again after a second and is
-    /// refused, if the socket is closed by then. For a socket that is about to be closed and is shared with no other
-    /// process.
+    /// Has the kernel drop the packets that open connections (SYN), and complete the handshakes under way:
+    /// the queue can be emptied then. Unlike a reset, a dropped packet costs the client no request: it asks
+    /// again after a second and is refused, if the socket is closed by then. For a socket that is about to be
+    /// closed and is shared with no other process.
     pub fn ignore_new(&self) {
-        // If the system knows no socket filters, the queue is emptied all the same, with a gap of microseconds.
+        // If the system knows no socket filters, the queue is emptied all the same, with a gap of
+        // microseconds.
         let _ = socket2::SockRef::from(&self.0).attach_filter(&DROP_SYN);
     }
 
-    /// A connection that waits in the kernel's queue, asking the kernel and not the event loop, which may not have heard
-    /// of it yet; none if there is none, or no descriptor for it.
+    /// A connection that waits in the kernel's queue, asking the kernel and not the event loop, which may not
+    /// have heard of it yet; none if there is none, or no descriptor for it.
     pub fn accept_arrived(&self) -> Option<(Stream, SocketAddr)> {
         loop {
             match socket2::SockRef::from(&self.0).accept() {

@@ -13,7 +13,8 @@ pub struct LocalStream(UnixStream);
 /// Opens a connection to the socket at `path`.
 ///
 /// # Errors
-/// The kernel's: there is no socket, no process listens, or its queue is full ([`io::ErrorKind::WouldBlock`]).
+/// The kernel's: there is no socket, no process listens, or its queue is full
+/// ([`io::ErrorKind::WouldBlock`]).
 pub async fn connect_local(path: &Path) -> io::Result<LocalStream> {
     UnixStream::connect(path).await.map(LocalStream)
 }

@@ -32,8 +32,8 @@ pub fn random_u64() -> u64 {
     fastrand::u64(..)
 }
 
-/// Lets other tasks run when this one has had its share of the event loop, as reads and writes let them; for a loop in
-/// which none need be waited for.
+/// Lets other tasks run when this one has had its share of the event loop, as reads and writes let them; for
+/// a loop in which none need be waited for.
 pub async fn yield_when_spent() {
     tokio::task::coop::consume_budget().await;
 }
@@ -59,7 +59,8 @@ pub async fn sleep_ms(milliseconds: u64) {
     tokio::time::sleep(Duration::from_millis(milliseconds)).await;
 }
 
-/// Runs `body` and the tasks it spawns on the calling thread until `body` ends; what else still runs ends with it.
+/// Runs `body` and the tasks it spawns on the calling thread until `body` ends; what else still runs ends
+/// with it.
 ///
 /// # Errors
 /// When the event loop cannot be made.

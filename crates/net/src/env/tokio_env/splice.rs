@@ -11,9 +11,11 @@ use super::{Stream, outcome};
 
 /// Pipes that a thread keeps for reuse: each takes two descriptors and no memory while it is empty.
 const KEPT_PIPES: usize = 32;
-/// Most pipes of a thread in use. More bulk transfers at once are copied, so that pipes never use up the descriptors.
+/// Most pipes of a thread in use. More bulk transfers at once are copied, so that pipes never use up the
+/// descriptors.
 const PIPES_MAX: usize = 128;
-/// Most bytes moved by one call. A pipe has 16 slots, and a slot holds a fragment of at most 32 KiB of a socket's buffer.
+/// Most bytes moved by one call. A pipe has 16 slots, and a slot holds a fragment of at most 32 KiB of a
+/// socket's buffer.
 const MOVED_MAX_BYTES: usize = 256 * 1_024;
 
 thread_local! {

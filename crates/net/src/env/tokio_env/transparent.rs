@@ -1,4 +1,5 @@
-//! Connections to other destinations: the options of sockets that take them, and the destination that the kernel remembers.
+//! Connections to other destinations: the options of sockets that take them, and the destination that the
+//! kernel remembers.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -10,8 +11,9 @@ use tokio::net::TcpSocket;
 use super::{BoundSocket, Stream};
 use crate::env::NEEDS_CAPABILITY;
 
-/// Lets a listening socket take connections to any address (`IP_TRANSPARENT`, `IPV6_TRANSPARENT`), or no longer. A socket that
-/// has the option as it is wanted is left alone, because only a process with a capability may set it.
+/// Lets a listening socket take connections to any address (`IP_TRANSPARENT`, `IPV6_TRANSPARENT`), or no
+/// longer. A socket that has the option as it is wanted is left alone, because only a process with a
+/// capability may set it.
 ///
 /// # Errors
 /// [`NEEDS_CAPABILITY`], or another one of the kernel's.
@@ -44,8 +46,8 @@ fn set(socket: &Socket, is_ipv4: bool, wanted: bool) -> io::Result<()> {
 /// Opens a connection as [`super::connect`], from an address that need not be one of this machine.
 ///
 /// # Errors
-/// Those of [`set_transparent`] and of the connection, and [`io::ErrorKind::InvalidInput`] if one address is of IPv4 and the
-/// other one of IPv6.
+/// Those of [`set_transparent`] and of the connection, and [`io::ErrorKind::InvalidInput`] if one address is
+/// of IPv4 and the other one of IPv6.
 pub async fn connect_as(source: IpAddr, address: SocketAddr) -> io::Result<Stream> {
     if source.is_ipv4() != address.is_ipv4() {
         let reason = format!(
@@ -61,13 +63,15 @@ pub async fn connect_as(source: IpAddr, address: SocketAddr) -> io::Result<Strea
     socket.connect(address).await.map(Stream)
 }
 
-/// Lets the kernel choose the port when it knows the destination (`IP_BIND_ADDRESS_NO_PORT`), so that connections of one source to
-/// several destinations may share a port. Otherwise a source had one connection for each of about 28,000 ports.
+/// Lets the kernel choose the port when it knows the destination (`IP_BIND_ADDRESS_NO_PORT`), so that
+/// connections of one source to several destinations may share a port. Otherwise a source had one connection
+/// for each of about 28,000 ports.
 fn choose_port_later(socket: &TcpSocket) -> io::Result<()> {
     let on: libc::c_int = 1;
     let length = size_of::<libc::c_int>() as libc::socklen_t;
     let option = libc::IP_BIND_ADDRESS_NO_PORT;
-    // SAFETY: the descriptor is open for the whole call, and the kernel reads `length` bytes at `on`, which lives as long.
+    // SAFETY: the descriptor is open for the whole call, and the kernel reads `length` bytes at `on`, which
+    // lives as long.
     #[allow(unsafe_code)]
     let status = unsafe {
         libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_IP, option, (&raw const on).cast(), length)
@@ -75,8 +79,9 @@ fn choose_port_later(socket: &TcpSocket) -> io::Result<()> {
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether the address is one of this machine, and connections to it stay here. It is asked of the kernel each time, because
-/// addresses come and go. An error of another kind than "not available" counts as yes, because callers refuse such addresses.
+/// Whether the address is one of this machine, and connections to it stay here. It is asked of the kernel
+/// each time, because addresses come and go. An error of another kind than "not available" counts as yes,
+/// because callers refuse such addresses.
 pub fn is_local_address(address: IpAddr) -> bool {
     match UdpSocket::bind(SocketAddr::new(address, 0)) {
         Ok(_) => true,

@@ -1,5 +1,5 @@
-//! Datagrams between a receive and a send: a worker receives into the slots of its batch, and everything in them is passed on
-//! or dropped before the next receive, so that no datagram waits in a queue of the gateway.
+//! Datagrams between a receive and a send: a worker receives into the slots of its batch, and everything in
+//! them is passed on or dropped before the next receive, so that no datagram waits in a queue of the gateway.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -9,11 +9,12 @@ use super::raw::{Messages, OutgoingDatagram};
 
 /// Slots of a batch. More save little: at 64 the cost of the system call is a sixtieth of a datagram's.
 pub const SLOTS: usize = 64;
-/// Bytes of a slot: the longest datagram, or the most that the kernel puts together. The odd rest keeps the beginnings of slots,
-/// which alone are used by short datagrams, from falling into the same lines of a cache.
+/// Bytes of a slot: the longest datagram, or the most that the kernel puts together. The odd rest keeps the
+/// beginnings of slots, which alone are used by short datagrams, from falling into the same lines of a cache.
 const SLOT_BYTES: usize = 64 * 1_024 + 320;
 
-/// Datagrams in the slots of a batch, next to each other from one sender if the kernel has put several together.
+/// Datagrams in the slots of a batch, next to each other from one sender if the kernel has put several
+/// together.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram {
     slot: usize,
@@ -153,7 +154,8 @@ impl DatagramBatch {
         self.messages.receive(socket, slots, wants_peers)
     }
 
-    /// Sends its datagrams to their clients and forgets them. `failed` is told of each that the kernel has refused.
+    /// Sends its datagrams to their clients and forgets them. `failed` is told of each that the kernel has
+    /// refused.
     pub(super) fn send_to_clients(&mut self, socket: BorrowedFd<'_>, mut failed: impl FnMut(&io::Error)) {
         let mut next = 0;
         while next < self.datagrams.len() {
@@ -182,12 +184,13 @@ impl DatagramBatch {
         self.clear();
     }
 
-    /// Sends what the kernel would not cut as single datagrams, for instance because a segment is longer than the way to this
-    /// client takes at once.
+    /// Sends what the kernel would not cut as single datagrams, for instance because a segment is longer than
+    /// the way to this client takes at once.
     fn send_segments(&mut self, socket: BorrowedFd<'_>, one: &Datagram, failed: &mut impl FnMut(&io::Error)) {
         let start = one.slot * SLOT_BYTES;
         for bytes in self.room[start..start + one.length].chunks(usize::from(one.segment_bytes)) {
-            let outgoing = OutgoingDatagram { bytes, segment_bytes: 0, peer: Some(one.client), local: one.local };
+            let outgoing =
+                OutgoingDatagram { bytes, segment_bytes: 0, peer: Some(one.client), local: one.local };
             if let Err(error) = self.messages.send(socket, std::iter::once(outgoing)) {
                 failed(&error);
             }

@@ -1,6 +1,6 @@
-//! The calls that move several datagrams at once (recvmmsg(2), sendmmsg(2)), with the address that a datagram came to
-//! (ip(7), `IP_PKTINFO`) and the segments that the kernel has put together or is to cut (udp(7), `UDP_GRO`, `UDP_SEGMENT`).
-//! It knows no session.
+//! The calls that move several datagrams at once (recvmmsg(2), sendmmsg(2)), with the address that a datagram
+//! came to (ip(7), `IP_PKTINFO`) and the segments that the kernel has put together or is to cut (udp(7),
+//! `UDP_GRO`, `UDP_SEGMENT`). It knows no session.
 
 use std::io;
 use std::mem::{self, size_of};
@@ -8,7 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-/// Words of eight bytes for the control messages of one datagram: an address of IPv6 takes 40 bytes, the length of segments 24.
+/// Words of eight bytes for the control messages of one datagram: an address of IPv6 takes 40 bytes, the
+/// length of segments 24.
 const CONTROL_WORDS: usize = 10;
 /// Its size in bytes.
 const CONTROL_BYTES: usize = CONTROL_WORDS * size_of::<u64>();
@@ -29,7 +30,8 @@ struct Room {
     vector: libc::iovec,
 }
 
-/// The headers of one call; made once and used for many calls, because each has as many as a batch has datagrams.
+/// The headers of one call; made once and used for many calls, because each has as many as a batch has
+/// datagrams.
 pub(super) struct Messages<const COUNT: usize> {
     headers: [libc::mmsghdr; COUNT],
     rooms: [Room; COUNT],
@@ -70,8 +72,8 @@ impl<const COUNT: usize> Messages<COUNT> {
         Box::new(messages)
     }
 
-    /// Receives as many datagrams as have arrived and as there are `slots`, each into one; how many there were. The kernel is
-    /// asked for their senders where those are not known.
+    /// Receives as many datagrams as have arrived and as there are `slots`, each into one; how many there
+    /// were. The kernel is asked for their senders where those are not known.
     ///
     /// # Errors
     /// The kernel's: none has arrived (`EAGAIN`), or an error that a node has answered with by ICMP.
@@ -96,8 +98,9 @@ impl<const COUNT: usize> Messages<COUNT> {
             message.msg_flags = 0;
             count += 1;
         }
-        // SAFETY: the first `count` headers were just filled: each points to a slot, an address or none, and a control buffer
-        // of its own that live until the end of the call, with their lengths; no time limit is given.
+        // SAFETY: the first `count` headers were just filled: each points to a slot, an address or none, and
+        // a control buffer of its own that live until the end of the call, with their lengths; no time limit
+        // is given.
         #[allow(unsafe_code)]
         let got = unsafe {
             libc::recvmmsg(
@@ -126,8 +129,9 @@ impl<const COUNT: usize> Messages<COUNT> {
             received.peer = room.address.read();
             received.is_cut |= received.peer.is_none();
         }
-        // SAFETY: the kernel has filled the control buffer with whole control messages and set its length; the macros of libc
-        // stay within that length, and each value is read only from a message of its kind and size.
+        // SAFETY: the kernel has filled the control buffer with whole control messages and set its length;
+        // the macros of libc stay within that length, and each value is read only from a message of its kind
+        // and size.
         #[allow(unsafe_code)]
         unsafe {
             let mut at = libc::CMSG_FIRSTHDR(message);
@@ -155,7 +159,8 @@ impl<const COUNT: usize> Messages<COUNT> {
         received
     }
 
-    /// Sends datagrams; how many the kernel has taken. The rest has to be given again, without the first one if that failed.
+    /// Sends datagrams; how many the kernel has taken. The rest has to be given again, without the first one
+    /// if that failed.
     ///
     /// # Errors
     /// The kernel's, of the first datagram.
@@ -183,8 +188,8 @@ impl<const COUNT: usize> Messages<COUNT> {
             message.msg_flags = 0;
             count += 1;
         }
-        // SAFETY: the first `count` headers were just filled: each points to bytes, an address and a control buffer that live
-        // until the end of the call, with their lengths; the kernel only reads them.
+        // SAFETY: the first `count` headers were just filled: each points to bytes, an address and a control
+        // buffer that live until the end of the call, with their lengths; the kernel only reads them.
         #[allow(unsafe_code)]
         let sent = unsafe {
             libc::sendmmsg(
@@ -280,8 +285,8 @@ fn push<T: Copy>(
     value: T,
 ) {
     let size = size_of::<T>() as libc::c_uint;
-    // SAFETY: `CMSG_SPACE` and `CMSG_LEN` only compute. The header is written at a multiple of eight bytes, which is its
-    // alignment, and the assertion keeps it and its value inside of the buffer.
+    // SAFETY: `CMSG_SPACE` and `CMSG_LEN` only compute. The header is written at a multiple of eight bytes,
+    // which is its alignment, and the assertion keeps it and its value inside of the buffer.
     #[allow(unsafe_code)]
     unsafe {
         let space = libc::CMSG_SPACE(size) as usize;

@@ -1,6 +1,7 @@
-//! The two kinds of sockets of layer 4 over UDP: one that all clients of a listener send to, and one for each session that is
-//! connected to its node, so that the kernel tells answers and refusals (ICMP) of sessions apart. All sockets of nodes
-//! have one place in the worker's event loop, because a place for each costs more than its datagrams.
+//! The two kinds of sockets of layer 4 over UDP: one that all clients of a listener send to, and one for each
+//! session that is connected to its node, so that the kernel tells answers and refusals (ICMP) of sessions
+//! apart. All sockets of nodes have one place in the worker's event loop, because a place for each costs more
+//! than its datagrams.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -15,13 +16,15 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::batch::{ReceiveCounts, DatagramBatch};
+use super::batch::{DatagramBatch, ReceiveCounts};
 use super::raw::{Messages, OutgoingDatagram, turn};
 
-/// Lower ports are those of services of the machine, which clients must not take by the port that they send from.
+/// Lower ports are those of services of the machine, which clients must not take by the port that they send
+/// from.
 const FIRST_KEPT_PORT: u16 = 1_024;
 
-/// Datagrams that may have come to a chosen port before its socket was connected; with more the kernel chooses the port.
+/// Datagrams that may have come to a chosen port before its socket was connected; with more the kernel
+/// chooses the port.
 const STRAYS_MAX: usize = 64;
 
 /// Sockets of nodes that one look reports; the next ones are reported by the next look.
@@ -62,7 +65,8 @@ impl ClientSocket {
     pub fn attach(socket: UdpSocket) -> io::Result<ClientSocket> {
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
-        // Answers have to come from the address that the client has asked. A socket with one address need not be told it.
+        // Answers have to come from the address that the client has asked. A socket with one address need not
+        // be told it.
         let is_any = address.ip().is_unspecified();
         match address {
             SocketAddr::V4(_) => turn(socket.as_fd(), libc::IPPROTO_IP, libc::IP_PKTINFO, is_any)?,
@@ -78,7 +82,8 @@ impl ClientSocket {
         self.address
     }
 
-    /// Receives what has arrived into free slots of the batch; ready with at least one datagram or one that was faulty.
+    /// Receives what has arrived into free slots of the batch; ready with at least one datagram or one that
+    /// was faulty.
     ///
     /// # Errors
     /// The kernel's, which a socket that is not connected has only if memory is short.
@@ -107,14 +112,15 @@ impl ClientSocket {
 
 /// Puts a descriptor on this worker's event loop.
 fn register<T: AsFd + AsRawFd>(io: T) -> io::Result<AsyncFd<T>> {
-    // SAFETY: both types that come here, a socket of std and an owned descriptor, answer with the one descriptor that they own
-    // for as long as they live.
+    // SAFETY: both types that come here, a socket of std and an owned descriptor, answer with the one
+    // descriptor that they own for as long as they live.
     #[allow(unsafe_code)]
     let registered = unsafe { AsyncFd::register_with_interest(io, Interest::READABLE) };
     Ok(registered?)
 }
 
-/// A socket that is not on an event loop, connected to `address` from `source` or an address that the kernel chooses.
+/// A socket that is not on an event loop, connected to `address` from `source` or an address that the kernel
+/// chooses.
 fn connected(source: Option<SocketAddr>, address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
     let _ = turn(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, true);
@@ -129,8 +135,8 @@ fn connected(source: Option<SocketAddr>, address: SocketAddr) -> io::Result<Sock
 fn connected_from_port(other: &Socket, port: u16, address: SocketAddr) -> io::Result<Socket> {
     let own = other.local_addr()?.as_socket().ok_or(io::ErrorKind::InvalidData)?;
     let socket = connected(Some(SocketAddr::new(own.ip(), port)), address)?;
-    // Anybody may have sent to the port before the socket was connected, and the node has been sent nothing yet: what is
-    // there is no answer.
+    // Anybody may have sent to the port before the socket was connected, and the node has been sent nothing
+    // yet: what is there is no answer.
     for _ in 0..STRAYS_MAX {
         match socket.recv(&mut [MaybeUninit::uninit()]) {
             Ok(_) => {}
@@ -146,8 +152,8 @@ fn connected_from_port(other: &Socket, port: u16, address: SocketAddr) -> io::Re
 pub struct NodeSocket(OwnedFd);
 
 impl NodeSocket {
-    /// Connects a socket to `address`, which `poll` then reports by `token`. Nothing is sent by that. Datagrams come from
-    /// `source_port` if it is there and free.
+    /// Connects a socket to `address`, which `poll` then reports by `token`. Nothing is sent by that.
+    /// Datagrams come from `source_port` if it is there and free.
     ///
     /// # Errors
     /// The kernel's: no descriptor, no port, no way to the address.
@@ -187,7 +193,8 @@ impl NodeSocket {
         }
     }
 
-    /// Receives answers for `client` into at most `most` free slots of the batch. Fewer mean that no more has arrived.
+    /// Receives answers for `client` into at most `most` free slots of the batch. Fewer mean that no more has
+    /// arrived.
     ///
     /// # Errors
     /// The kernel's: nothing has arrived, or the node has refused a datagram (`ECONNREFUSED`).
@@ -237,8 +244,8 @@ impl NodePoll {
         Ok(NodePoll(register(poll)?))
     }
 
-    /// Finds the sockets with new datagrams or errors; ready with at least one. A socket is reported again only after it was
-    /// read until it had nothing more.
+    /// Finds the sockets with new datagrams or errors; ready with at least one. A socket is reported again
+    /// only after it was read until it had nothing more.
     ///
     /// # Errors
     /// The kernel's.

@@ -1,5 +1,6 @@
-//! Handshakes that concern the ordering of certificates: an authority that checks a challenge of TLS-ALPN-01 (RFC 8737), and
-//! clients that ask for a name without a certificate. It does not know how certificates are ordered.
+//! Handshakes that concern the ordering of certificates: an authority that checks a challenge of TLS-ALPN-01
+//! (RFC 8737), and clients that ask for a name without a certificate. It does not know how certificates are
+//! ordered.
 
 use std::fmt::Debug;
 use std::future::poll_fn;
@@ -78,7 +79,8 @@ pub(super) async fn answer(
 fn config(identity: ChallengeIdentity, tls: &ServerTls) -> Result<ServerConfig, rustls::Error> {
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(identity.key));
     let key = tls.provider().key_provider.load_private_key(key)?;
-    // Not as a single certificate: that would be parsed, and the proof is a critical extension that the parser refuses.
+    // Not as a single certificate: that would be parsed, and the proof is a critical extension that the
+    // parser refuses.
     let key = CertifiedKey::new(vec![CertificateDer::from(identity.certificate)], key);
     let mut config = ServerConfig::builder_with_details(tls.provider().clone(), wall_clock::clock())
         .with_safe_default_protocol_versions()?

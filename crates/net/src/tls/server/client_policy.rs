@@ -1,5 +1,5 @@
-//! Client certificates of a site: which authorities sign them, how long a chain may be, which are revoked, and whether a
-//! client without a valid one may end the handshake. It knows no request.
+//! Client certificates of a site: which authorities sign them, how long a chain may be, which are revoked,
+//! and whether a client without a valid one may end the handshake. It knows no request.
 
 use std::sync::Arc;
 
@@ -137,8 +137,8 @@ fn reason(error: &Error) -> Box<str> {
     text.into()
 }
 
-/// The policy as rustls asks it. Where a certificate is optional, rustls is told yes and the verdict is made behind the
-/// handshake; that the client has the key is proven in any case.
+/// The policy as rustls asks it. Where a certificate is optional, rustls is told yes and the verdict is made
+/// behind the handshake; that the client has the key is proven in any case.
 #[derive(Debug)]
 struct ClientPolicyVerifier(Arc<ClientPolicy>);
 

@@ -1,6 +1,6 @@
-//! TLS inside of QUIC (RFC 9001): the site of a handshake is found when the whole ClientHello is here, as over TCP, so that
-//! certificates, versions and client policies are those of the name that the client asked for. It knows no packet and no
-//! socket.
+//! TLS inside of QUIC (RFC 9001): the site of a handshake is found when the whole ClientHello is here, as
+//! over TCP, so that certificates, versions and client policies are those of the name that the client asked
+//! for. It knows no packet and no socket.
 
 use std::any::Any;
 use std::io::Cursor;
@@ -120,8 +120,8 @@ impl QuicHandshake {
         let mut handshake =
             *data.downcast::<QuicHandshake>().map_err(|_| "the handshake was made by other code")?;
         if let Some(policy) = &handshake.site.client {
-            // Verified on every resumption as well: since the first handshake the certificate may have expired, or been
-            // revoked.
+            // Verified on every resumption as well: since the first handshake the certificate may have
+            // expired, or been revoked.
             handshake.facts.client = policy.verdict(&handshake.facts.peer);
             if policy.is_mandatory() && handshake.facts.client != ClientVerdict::Verified {
                 return Err("the client's certificate is no longer valid".to_owned());
@@ -261,7 +261,9 @@ impl Session for Handshake {
     fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, TransportError> {
         let running = match &mut self.state {
             QuicTlsState::Hello(_) => return self.read_hello(bytes),
-            QuicTlsState::Refused => return Err(refusal(ALERT_UNEXPECTED_MESSAGE, "the handshake was refused")),
+            QuicTlsState::Refused => {
+                return Err(refusal(ALERT_UNEXPECTED_MESSAGE, "the handshake was refused"));
+            }
             QuicTlsState::Running(running) => running,
         };
         let connection = &mut running.connection;

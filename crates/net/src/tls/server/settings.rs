@@ -1,5 +1,5 @@
-//! The settings of TLS for clients that hold for all sites, in the form that handshakes use. They are made once for the
-//! process and shared by its workers, with the keys of session tickets.
+//! The settings of TLS for clients that hold for all sites, in the form that handshakes use. They are made
+//! once for the process and shared by its workers, with the keys of session tickets.
 
 use std::fs::File;
 use std::io::Write;
@@ -17,7 +17,8 @@ use super::site::{Site, SiteKeys};
 use super::tickets::{PolicyTicketer, TicketKeys, TicketSecret};
 use crate::tls::{names, provider, wall_clock};
 
-/// Tickets that a client of TLS 1.3 is sent after a handshake: two, so that a browser's second connection has its own.
+/// Tickets that a client of TLS 1.3 is sent after a handshake: two, so that a browser's second connection has
+/// its own.
 const TICKETS: usize = 2;
 
 /// The versions of TLS that are spoken.
@@ -156,7 +157,8 @@ impl ServerTls {
         self.orders.as_deref()
     }
 
-    /// The secrets that tickets are encrypted with, for a process that takes over; none where there are no tickets.
+    /// The secrets that tickets are encrypted with, for a process that takes over; none where there are no
+    /// tickets.
     pub fn ticket_secrets(&self) -> Vec<TicketSecret> {
         self.tickets.as_ref().map(|keys| keys.secrets()).unwrap_or_default()
     }

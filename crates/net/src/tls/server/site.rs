@@ -1,5 +1,5 @@
-//! A site: server names with their certificates and the policy for connections to them. What rustls needs of it is made at
-//! its first handshake, so that many sites cost little before they are used.
+//! A site: server names with their certificates and the policy for connections to them. What rustls needs of
+//! it is made at its first handshake, so that many sites cost little before they are used.
 
 use std::sync::{Arc, OnceLock};
 
@@ -27,7 +27,8 @@ pub struct PairParts<'a> {
     pub chain: &'a str,
     /// The private key, PEM.
     pub key: &'a str,
-    /// The key is known to be usable and to belong to the certificate, so that it is not loaded before it is needed.
+    /// The key is known to be usable and to belong to the certificate, so that it is not loaded before it is
+    /// needed.
     pub is_checked: bool,
 }
 
@@ -54,12 +55,13 @@ pub struct SiteParts<'a> {
 pub enum SiteState {
     /// It serves them.
     Serving,
-    /// Its object is faulty and has no good form: they are refused, so that no wildcard serves its names instead.
+    /// Its object is faulty and has no good form: they are refused, so that no wildcard serves its names
+    /// instead.
     Faulty,
     /// Its certificate is shown to nodes and not to clients: it has no names, and is here for its end.
     ToNodes,
-    /// All of its certificates have expired, and such are refused: other sites serve its names, or none. Its rules for
-    /// client certificates still hold for requests.
+    /// All of its certificates have expired, and such are refused: other sites serve its names, or none. Its
+    /// rules for client certificates still hold for requests.
     Withheld,
 }
 
@@ -132,8 +134,8 @@ impl Site {
         Site { names: Vec::new(), state: SiteState::ToNodes, ..self }
     }
 
-    /// The same site without the certificates that ended before `now_s`, in seconds since the Unix epoch. Without any left
-    /// it is withheld.
+    /// The same site without the certificates that ended before `now_s`, in seconds since the Unix epoch.
+    /// Without any left it is withheld.
     #[must_use]
     pub fn without_expired(&self, now_s: i64) -> Site {
         let has_one = self.certificates.iter().any(|one| one.not_after_s >= now_s);

@@ -1,5 +1,6 @@
-//! One certificate of a site: its chain, its private key and the OCSP response that is stapled to it. The key is loaded when
-//! it is needed, because that takes a tenth of a millisecond and a configuration may have 100,000 of them.
+//! One certificate of a site: its chain, its private key and the OCSP response that is stapled to it. The key
+//! is loaded when it is needed, because that takes a tenth of a millisecond and a configuration may have
+//! 100,000 of them.
 
 use rustls::crypto::CryptoProvider;
 use rustls::sign::CertifiedKey;
@@ -13,7 +14,8 @@ use crate::tls::client::pair;
 
 /// The extension with which a certificate asks for features of TLS (RFC 7633 section 4).
 const TLS_FEATURE: Oid<'static> = oid!(1.3.6.1.5.5.7.1.24);
-/// The feature `status_request` in that extension, as an INTEGER in DER: the certificate must be shown with a staple.
+/// The feature `status_request` in that extension, as an INTEGER in DER: the certificate must be shown with a
+/// staple.
 const STATUS_REQUEST: [u8; 3] = [2, 1, 5];
 
 /// See the module.

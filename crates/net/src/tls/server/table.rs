@@ -1,5 +1,5 @@
-//! The sites of a configuration by server name: whole names by hash, wildcards by the name's parent. A change copies only
-//! the parts that it touches. It compiles nothing.
+//! The sites of a configuration by server name: whole names by hash, wildcards by the name's parent. A change
+//! copies only the parts that it touches. It compiles nothing.
 
 use std::sync::Arc;
 
@@ -74,8 +74,8 @@ impl SiteTable {
             self.restricting.saturating_add_signed(by * isize::from(site.restricts_requests()));
     }
 
-    /// The site for a handshake of a client that asks for `name`, which is in lower case: the whole name's, the longest
-    /// wildcard's, else that of `fallback`. Sites that are withheld are passed over.
+    /// The site for a handshake of a client that asks for `name`, which is in lower case: the whole name's,
+    /// the longest wildcard's, else that of `fallback`. Sites that are withheld are passed over.
     pub fn find(&self, name: Option<&str>, fallback: Option<&str>) -> Option<&Arc<Site>> {
         let is_shown = |site: &Site| site.state != SiteState::Withheld;
         name.and_then(|name| self.search(name, is_shown)).or_else(|| self.search(fallback?, is_shown))

@@ -166,7 +166,8 @@ fn end_without_close_notify_is_told_from_one_with() {
             if is_orderly {
                 poll_fn(|cx| server.poll_shutdown(cx)).await.unwrap();
             } else {
-                // As a socket that is closed under TLS: the flag keeps close_notify away, and is taken back beneath.
+                // As a socket that is closed under TLS: the flag keeps close_notify away, and is taken back
+                // beneath.
                 server.reset_on_close();
                 server.socket().end_on_close();
                 drop(server);

@@ -1,6 +1,6 @@
-//! Session tickets (RFC 8446 section 4.6.1): the state of a session, encrypted with keys that all workers share and that
-//! change with time. A ticket is bound to the client-certificate policy that it was made under; rustls binds it to the
-//! server name.
+//! Session tickets (RFC 8446 section 4.6.1): the state of a session, encrypted with keys that all workers
+//! share and that change with time. A ticket is bound to the client-certificate policy that it was made
+//! under; rustls binds it to the server name.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 /// How long a key makes new tickets. It reads them for as long again, so that no ticket ends before its time.
 const KEY_LIFETIME: Duration = Duration::from_secs(12 * 3600);
-/// Keys that are kept: those that instances share, the own one and the one before, and those that another process handed
-/// over.
+/// Keys that are kept: those that instances share, the own one and the one before, and those that another
+/// process handed over.
 const KEYS_MAX: usize = 8;
 const NAME_BYTES: usize = 16;
 const SECRET_BYTES: usize = 32;

@@ -1,5 +1,5 @@
-//! The incoming half of a TLS stream: ciphertext is read into a buffer of the thread, decrypted by rustls, and copied out as
-//! far as the caller has room.
+//! The incoming half of a TLS stream: ciphertext is read into a buffer of the thread, decrypted by rustls,
+//! and copied out as far as the caller has room.
 
 use std::cell::RefCell;
 use std::io::{self, Read};
@@ -11,7 +11,8 @@ use super::TlsStream;
 pub(super) const READ_BYTES: usize = 64 * 1024;
 /// Most ciphertext read for a peek. Its plaintext stays here until it is taken.
 pub(super) const PEEK_BYTES: usize = 16 * 1024;
-/// rustls keeps a buffer of this size for ciphertext; one that grew is shrunk when the connection falls silent.
+/// rustls keeps a buffer of this size for ciphertext; one that grew is shrunk when the connection falls
+/// silent.
 pub(super) const KEPT_BYTES: usize = 4 * 1024;
 /// rustls refuses ciphertext while it holds more plaintext than this.
 const PLAINTEXT_FULL_BYTES: usize = 16 * 1024;
@@ -51,8 +52,8 @@ impl TlsStream {
         count
     }
 
-    /// Reads ciphertext once and decrypts it, into `room` as far as that goes; how many bytes were put there. None may have
-    /// been, if a record is not complete or is none of data.
+    /// Reads ciphertext once and decrypts it, into `room` as far as that goes; how many bytes were put there.
+    /// None may have been, if a record is not complete or is none of data.
     pub(super) fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,4 +1,5 @@
-//! The outgoing half of a TLS stream: plaintext is encrypted to records, which are written until the kernel has them.
+//! The outgoing half of a TLS stream: plaintext is encrypted to records, which are written until the kernel
+//! has them.
 
 use std::io::{self, IoSlice, Write};
 use std::task::{Context, Poll, ready};
@@ -12,8 +13,9 @@ pub(super) const ENCRYPT_BYTES: usize = 64 * 1024;
 const ENCRYPT_FULL_BYTES: usize = 16 * 1024;
 
 impl TlsStream {
-    /// Writes from `data`. Ready when the records of the bytes that it counts are in the kernel. After Pending the caller has
-    /// to come again with data that begins with the same bytes, since they are encrypted already.
+    /// Writes from `data`. Ready when the records of the bytes that it counts are in the kernel. After
+    /// Pending the caller has to come again with data that begins with the same bytes, since they are
+    /// encrypted already.
     pub fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(cx, &[IoSlice::new(data)])
     }
@@ -45,7 +47,8 @@ impl TlsStream {
                 let second = &second[..second.len().min(most_bytes - first.len())];
                 writer.write_vectored(&[IoSlice::new(first), IoSlice::new(second)])
             }
-            // More than two slices are not written anywhere; the first ones go now, the others with the next call.
+            // More than two slices are not written anywhere; the first ones go now, the others with the next
+            // call.
             [first, ..] => writer.write(&first[..first.len().min(most_bytes)]),
             [] => Ok(0),
         }

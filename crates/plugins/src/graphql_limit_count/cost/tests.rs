@@ -106,7 +106,11 @@ fn examples_of_the_documentation() {
 fn fragments_are_transparent() {
     let weights = json!([{"field_path": "Query.allPeople", "mul_arguments": ["first"]}]);
     let check = |query: &str, expected: f64| {
-        assert_eq!(cost(CostFormula::Complexity, &people(), &weights, query, None), Some(expected), "{query}");
+        assert_eq!(
+            cost(CostFormula::Complexity, &people(), &weights, query, None),
+            Some(expected),
+            "{query}"
+        );
     };
     check("{ allPeople(first: 20) { people { ...pf } } } fragment pf on Person { name }", 42.0);
     check("{ allPeople(first: 20) { people { ...pf ...pf } } } fragment pf on Person { name }", 62.0);

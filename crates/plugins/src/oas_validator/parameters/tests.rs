@@ -45,7 +45,11 @@ fn texts_become_values_by_their_schema() {
     check(&flag, "p=1", Some("query parameter p: "));
     check(&flag, "", Some("query parameter p is required"));
     check(&flag, "p=true&p=false", Some("more than once"));
-    let code = parameter(ParameterLocation::Query, Style::Repeated, json!({"type": "string", "pattern": "^[0-9]+$"}));
+    let code = parameter(
+        ParameterLocation::Query,
+        Style::Repeated,
+        json!({"type": "string", "pattern": "^[0-9]+$"}),
+    );
     check(&code, "p=12", None);
     let either = parameter(ParameterLocation::Query, Style::Repeated, json!({"enum": [1, "one"]}));
     check(&either, "p=1", None);

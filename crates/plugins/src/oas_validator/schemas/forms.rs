@@ -1,4 +1,5 @@
-//! Forms of schemas: those that OpenAPI has beside JSON Schema, and the place of a part in the schema that refers to it.
+//! Forms of schemas: those that OpenAPI has beside JSON Schema, and the place of a part in the schema that
+//! refers to it.
 
 use serde_json::{Map, Value, json};
 

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::{LISTS, Schemas};
 
-/// Schemas inside each other that are looked at: a list of an object's values is the deepest that a text can hold.
+/// Schemas inside each other that are looked at: a list of an object's values is the deepest that a text can
+/// hold.
 const LEVELS_MAX: usize = 3;
 /// Schemas that are looked at for one: objects with many properties refer to each other.
 const SCHEMAS_MAX: usize = 2_000;

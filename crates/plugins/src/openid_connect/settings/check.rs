@@ -1,4 +1,5 @@
-//! The rules that a schema cannot express. What the plugin cannot do is refused here, with the field and the reason.
+//! The rules that a schema cannot express. What the plugin cannot do is refused here, with the field and the
+//! reason.
 
 use exchange::plugin::outbound::check_uri;
 use model::validate::UserSchema;

@@ -1,5 +1,5 @@
-//! Which arguments of a command are keys, by its name, as `COMMAND` of Redis 7 tells of commands with fixed places. The
-//! keys of others, such as scripts, are not found.
+//! Which arguments of a command are keys, by its name, as `COMMAND` of Redis 7 tells of commands with fixed
+//! places. The keys of others, such as scripts, are not found.
 
 /// The places of keys among the arguments, the name of the command being argument 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -46,7 +46,8 @@ pub(super) struct CommandFaults {
 }
 
 impl Faults {
-    /// Compiles the configuration of a stream route. Of two rules for the same command and key the later one counts.
+    /// Compiles the configuration of a stream route. Of two rules for the same command and key the later one
+    /// counts.
     ///
     /// # Errors
     /// The misfit, with the place of the rule.

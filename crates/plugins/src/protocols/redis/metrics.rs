@@ -9,8 +9,8 @@ use model::report::MetricsText;
 use parking_lot::Mutex;
 use stdx::prometheus_text::{header, sample};
 
-/// Most pairs of a route and a command, because clients choose the names of commands. Further ones are counted under
-/// [`OTHER`].
+/// Most pairs of a route and a command, because clients choose the names of commands. Further ones are
+/// counted under [`OTHER`].
 const SERIES_MAX: usize = 2_000;
 /// Longest name of a command that has a series of its own.
 const NAME_MAX_BYTES: usize = 32;

@@ -1,5 +1,5 @@
-//! Replies of a Redis server, read in pieces of any size: the types of RESP 2 and 3, nested. It keeps the first words of a
-//! reply, which tell messages of subscriptions apart, and no values.
+//! Replies of a Redis server, read in pieces of any size: the types of RESP 2 and 3, nested. It keeps the
+//! first words of a reply, which tell messages of subscriptions apart, and no values.
 
 use std::borrow::Cow;
 
@@ -126,7 +126,9 @@ impl ReplyReader {
     }
 
     fn end_line(&mut self, complete: &mut impl FnMut(RedisReply<'_>)) -> Result<(), RedisReplyFault> {
-        let ReplyReaderState::Line { letter, text, length, .. } = std::mem::take(&mut self.state) else { return Ok(()) };
+        let ReplyReaderState::Line { letter, text, length, .. } = std::mem::take(&mut self.state) else {
+            return Ok(());
+        };
         let number = || -> Result<Option<u64>, RedisReplyFault> {
             let written = str::from_utf8(&text).ok().filter(|_| length == text.len());
             match written.and_then(|text| text.parse::<i64>().ok()) {

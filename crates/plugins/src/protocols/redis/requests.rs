@@ -1,5 +1,5 @@
-//! Commands of a Redis client, read in pieces of any size: arrays of bulk strings. Inline commands are refused, as in
-//! APISIX. It keeps the beginning of one argument at a time.
+//! Commands of a Redis client, read in pieces of any size: arrays of bulk strings. Inline commands are
+//! refused, as in APISIX. It keeps the beginning of one argument at a time.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,8 @@ const DIGITS_MAX: usize = 10;
 
 /// The receiver of what is read.
 pub(super) trait CommandReceiver {
-    /// An argument with its number and their count. Of a long one `kept` is the beginning, `length` the whole length.
+    /// An argument with its number and their count. Of a long one `kept` is the beginning, `length` the whole
+    /// length.
     fn argument(&mut self, index: usize, count: usize, kept: &[u8], length: usize);
     /// The command is complete.
     fn complete(&mut self);
@@ -72,7 +73,9 @@ impl RequestReader {
                     bytes = &bytes[taken..];
                     continue;
                 }
-                RequestReaderState::End { has_cr: false } if byte == b'\r' => self.state = RequestReaderState::End { has_cr: true },
+                RequestReaderState::End { has_cr: false } if byte == b'\r' => {
+                    self.state = RequestReaderState::End { has_cr: true }
+                }
                 RequestReaderState::End { has_cr: true } if byte == b'\n' => self.end_argument(receiver),
                 RequestReaderState::End { .. } => return Err("an argument is longer than its length".into()),
                 RequestReaderState::Number { letter, is_begun, value, digits, has_cr } => match byte {

@@ -1,5 +1,5 @@
-//! The commands of one session that wait for their replies, in their order: which reply ends which command, the delays of
-//! commands, and what is counted and logged of each.
+//! The commands of one session that wait for their replies, in their order: which reply ends which command,
+//! the delays of commands, and what is counted and logged of each.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -13,8 +13,8 @@ use super::metrics::RouteCounts;
 use super::replies::{RedisReply, ReplyReader};
 use super::requests::{CommandReceiver, RequestReader};
 
-/// Most commands of a session that wait for their replies. A pipeline of this length is longer than any client makes; a client
-/// that turns replies off (`CLIENT REPLY OFF`) comes to this limit, too.
+/// Most commands of a session that wait for their replies. A pipeline of this length is longer than any
+/// client makes; a client that turns replies off (`CLIENT REPLY OFF`) comes to this limit, too.
 const PENDING_MAX: usize = 10_000;
 /// Longest name of a command that is kept.
 const NAME_MAX_BYTES: usize = 64;
@@ -83,7 +83,11 @@ impl ProtocolSession for RedisSession {
         Ok(std::mem::take(&mut self.commands.delay_ms))
     }
 
-    fn node_sent(&mut self, bytes: &[u8], ended: &mut dyn FnMut(ProtocolCall)) -> Result<(), Cow<'static, str>> {
+    fn node_sent(
+        &mut self,
+        bytes: &[u8],
+        ended: &mut dyn FnMut(ProtocolCall),
+    ) -> Result<(), Cow<'static, str>> {
         let commands = &mut self.commands;
         self.replies.feed(bytes, &mut |reply| commands.replied(reply, ended))
     }

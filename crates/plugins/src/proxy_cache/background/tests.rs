@@ -1,5 +1,5 @@
-//! Stale entries and their background requests without a gateway: the test holds the detached requests and answers them.
-//! Time passes by entries that are made older.
+//! Stale entries and their background requests without a gateway: the test holds the detached requests and
+//! answers them. Time passes by entries that are made older.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};

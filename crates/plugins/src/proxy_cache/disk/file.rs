@@ -1,4 +1,5 @@
-//! The file of an entry: where it lies, and its open descriptor while there is one. The file is removed with the last holder.
+//! The file of an entry: where it lies, and its open descriptor while there is one. The file is removed with
+//! the last holder.
 
 use std::fs::{self, File};
 use std::io::{self, IoSliceMut};
@@ -27,8 +28,8 @@ pub(in super::super) struct DiskFile {
     was_used: AtomicBool,
 }
 
-/// An open file, and its body where that is short and was asked for: a hit then reads no file. Files that are open at the same
-/// time have a limit, and so have these bodies.
+/// An open file, and its body where that is short and was asked for: a hit then reads no file. Files that are
+/// open at the same time have a limit, and so have these bodies.
 #[derive(Clone)]
 pub(in super::super) struct OpenBodyFile {
     pub(in super::super) file: Arc<File>,

@@ -1,5 +1,5 @@
-//! The index of a zone on disk, made anew at a start: every file that is whole becomes an entry, every other one is removed.
-//! Requests are served meanwhile, and miss if their entry was not found yet.
+//! The index of a zone on disk, made anew at a start: every file that is whole becomes an entry, every other
+//! one is removed. Requests are served meanwhile, and miss if their entry was not found yet.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
-use super::super::entry::{CachedBody, CacheEntry};
-use super::super::zone::{ZoneLookup, Zone};
+use super::super::entry::{CacheEntry, CachedBody};
+use super::super::zone::{Zone, ZoneLookup};
 use super::format::{FileHead, PREAMBLE_BYTES, Preamble};
 use super::{DiskFile, DiskStore, is_hex};
 
@@ -23,7 +23,8 @@ pub(super) fn load(zone: &Weak<Zone>) {
     tracing::info!(zone, entries = count, "the index of the cache on disk was read");
 }
 
-/// The most folders above a file. All are looked into, because files of other `cache_levels` take room on the disk as well.
+/// The most folders above a file. All are looked into, because files of other `cache_levels` take room on the
+/// disk as well.
 const LEVELS_MAX: usize = 3;
 
 fn folder(
@@ -69,7 +70,8 @@ fn file(zone: &Arc<Zone>, disk: &Arc<DiskStore>, path: &Path) -> bool {
     {
         return false;
     }
-    let entry = CacheEntry { status, headers, body: CachedBody::Disk(body), times, held_until_s: AtomicU64::new(0) };
+    let entry =
+        CacheEntry { status, headers, body: CachedBody::Disk(body), times, held_until_s: AtomicU64::new(0) };
     zone.insert(&key.into(), &fields, &signature, Arc::new(entry));
     true
 }

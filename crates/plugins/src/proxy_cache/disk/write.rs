@@ -1,5 +1,5 @@
-//! Writes an entry: into a file beside the others, which gets its name when it is complete, so that a half of one is never
-//! read. The thread of the zone does it, in the order in which pieces come.
+//! Writes an entry: into a file beside the others, which gets its name when it is complete, so that a half of
+//! one is never read. The thread of the zone does it, in the order in which pieces come.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use aws_lc_rs::digest;
 use message::Headers;
 use parking_lot::Mutex;
 
-use super::super::entry::{CachedBody, CacheEntry, EntryTimes};
+use super::super::entry::{CacheEntry, CachedBody, EntryTimes};
 use super::super::fill::Filling;
 use super::super::flight::Leader;
 use super::super::zone::Zone;
@@ -132,7 +132,12 @@ impl DiskFill {
         let part = self.part.get_or_insert_with(|| {
             let body_offset = Preamble::new(&self.head, None, 0).body_offset;
             let path = self.store.temporary().join(format!("{:016x}", fastrand::u64(..)));
-            Arc::new(Mutex::new(PartialFile { path, body_offset, file: None, _filling: self.filling.clone() }))
+            Arc::new(Mutex::new(PartialFile {
+                path,
+                body_offset,
+                file: None,
+                _filling: self.filling.clone(),
+            }))
         });
         let (part, store, piece) = (part.clone(), self.store.clone(), std::mem::take(&mut self.held));
         self.store.write(move || {
@@ -147,7 +152,12 @@ impl DiskFill {
     }
 
     /// Completes the entry; `leader` lets those go on that wait for it.
-    pub(in super::super) fn finish(mut self, destination: EntryDestination, entry: CacheEntry, leader: Option<Leader>) {
+    pub(in super::super) fn finish(
+        mut self,
+        destination: EntryDestination,
+        entry: CacheEntry,
+        leader: Option<Leader>,
+    ) {
         if !self.hand_over() {
             return destination.fail(leader);
         }
@@ -243,8 +253,8 @@ fn rename(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes the head of a refreshed entry where the old one was. Without room for it the file keeps the old one: after a start
-/// the entry is as stale as before, and is revalidated again.
+/// Writes the head of a refreshed entry where the old one was. Without room for it the file keeps the old
+/// one: after a start the entry is as stale as before, and is revalidated again.
 pub(in super::super) fn rewrite_head(destination: &EntryDestination, entry: &CacheEntry) {
     let CachedBody::Disk(file) = &entry.body else { return };
     let head = destination.head(entry).bytes();

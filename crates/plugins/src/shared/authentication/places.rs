@@ -1,5 +1,6 @@
-//! The parts of a request where credentials are: fields, arguments of the query, cookies. Each is read and removed here. A
-//! part that is there twice is no credential, because the gateway and a server behind it could each read another one.
+//! The parts of a request where credentials are: fields, arguments of the query, cookies. Each is read and
+//! removed here. A part that is there twice is no credential, because the gateway and a server behind it
+//! could each read another one.
 
 use std::borrow::Cow;
 

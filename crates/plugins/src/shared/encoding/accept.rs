@@ -1,10 +1,12 @@
-//! The codings that a client accepts, by its `Accept-Encoding` (RFC 9110 section 12.5.3). It knows no response.
+//! The codings that a client accepts, by its `Accept-Encoding` (RFC 9110 section 12.5.3). It knows no
+//! response.
 
 use message::accept::FULL_WEIGHT;
 use message::{FieldId, Headers};
 
-/// How much the client of a request with these fields wants `coding`: thousandths, 0 for not at all. A coding that is not
-/// listed has the weight of `*`. A client that lists `identity` with a greater weight wants the body as it is.
+/// How much the client of a request with these fields wants `coding`: thousandths, 0 for not at all. A coding
+/// that is not listed has the weight of `*`. A client that lists `identity` with a greater weight wants the
+/// body as it is.
 pub(super) fn weight(request: &Headers, coding: &str) -> u16 {
     let (mut listed, mut any, mut identity) = (None, None, None);
     for line in request.get_all_known(FieldId::AcceptEncoding) {

@@ -12,8 +12,8 @@ const WINDOW_BITS_MIN: u32 = 10;
 const WINDOW_BITS_DEFAULT: u32 = 22;
 /// The hash table of each quality from 0, in KiB. Qualities 10 and 11 have a tree of the window beside it.
 const TABLE_KIB: [usize; 12] = [128, 512, 256, 256, 512, 1_024, 2_048, 8_192, 16_384, 32_768, 512, 512];
-/// The largest window with which this encoder has the table of quality 9 at qualities 5 to 8, too: 5 KB of JSON take 2.9 ms
-/// instead of 0.5 ms at quality 6.
+/// The largest window with which this encoder has the table of quality 9 at qualities 5 to 8, too: 5 KB of
+/// JSON take 2.9 ms instead of 0.5 ms at quality 6.
 const LARGE_TABLE_WINDOW_BITS: u32 = 16;
 /// Bodies of as many bytes have larger tables at qualities 4 to 6.
 const LONG_BYTES: u64 = 1024 * 1024;
@@ -134,8 +134,8 @@ impl Compressor for Brotli {
     }
 }
 
-/// The window for a body of `length` bytes: no larger than the body needs, because the state has the window twice, and no
-/// smaller than suits the tables of the quality, if the user has not chosen a smaller one.
+/// The window for a body of `length` bytes: no larger than the body needs, because the state has the window
+/// twice, and no smaller than suits the tables of the quality, if the user has not chosen a smaller one.
 fn window_bits(quality: u32, chosen: u32, length: Option<u64>) -> u32 {
     let needed = length.map_or(chosen, |length| u64::BITS - length.leading_zeros() + 1);
     let least = if matches!(quality, 5..=8) { LARGE_TABLE_WINDOW_BITS + 1 } else { WINDOW_BITS_MIN };

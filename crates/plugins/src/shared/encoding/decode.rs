@@ -1,5 +1,5 @@
-//! Decodes whole bodies by their `Content-Encoding`, with limits: a few bytes of a hostile body may stand for gigabytes. It
-//! knows no message.
+//! Decodes whole bodies by their `Content-Encoding`, with limits: a few bytes of a hostile body may stand for
+//! gigabytes. It knows no message.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -87,8 +87,8 @@ pub(crate) fn decode(
     Ok(decoded)
 }
 
-/// The beginning of a body, decoded by its `Content-Encoding`: at most `limit_bytes`, and less of a body that is cut,
-/// malformed or too dense. Nothing if not a byte can be decoded.
+/// The beginning of a body, decoded by its `Content-Encoding`: at most `limit_bytes`, and less of a body that
+/// is cut, malformed or too dense. Nothing if not a byte can be decoded.
 pub(crate) fn beginning(content_encoding: &[u8], body: &[u8], limit_bytes: usize) -> Option<Vec<u8>> {
     let mut decoded = Vec::new();
     let whole = decode_into(content_encoding, body, limit_bytes, &mut decoded);

@@ -1,5 +1,5 @@
-//! The encoder of one body: feeds a compressor from the pool of its worker, and returns it at the end of the body.
-//! It knows no coding.
+//! The encoder of one body: feeds a compressor from the pool of its worker, and returns it at the end of the
+//! body. It knows no coding.
 
 use std::rc::Rc;
 
@@ -25,7 +25,8 @@ pub(crate) trait Compressor: Sized + 'static {
     /// Why there is none.
     fn new(settings: &Self::Settings, length: Option<u64>) -> Result<Self, EncoderFailed>;
 
-    /// Makes a used state as good as new, for a body of `length` bytes with the same settings; false if it cannot be.
+    /// Makes a used state as good as new, for a body of `length` bytes with the same settings; false if it
+    /// cannot be.
     fn reset(&mut self, settings: &Self::Settings, length: Option<u64>) -> bool;
 
     /// Takes all of `input`, and appends to `coded` what comes out.
@@ -90,7 +91,8 @@ impl<C: Compressor> BodyEncoder for Encoder<C> {
     }
 
     fn flush(&mut self, coded: &mut Vec<u8>) -> Result<(), EncoderFailed> {
-        // A body of known length is compressed as one, because each flush costs bytes and its client waits for the end.
+        // A body of known length is compressed as one, because each flush costs bytes and its client waits
+        // for the end.
         if !self.is_stream || !std::mem::take(&mut self.has_unflushed) {
             return Ok(());
         }
@@ -106,7 +108,8 @@ impl<C: Compressor> BodyEncoder for Encoder<C> {
 
 impl<C: Compressor> Drop for Encoder<C> {
     fn drop(&mut self) {
-        // A state that was given up in the middle is freed: a reset of zlib-rs 0.6.8 leaves a block of its level 1 open.
+        // A state that was given up in the middle is freed: a reset of zlib-rs 0.6.8 leaves a block of its
+        // level 1 open.
         if let Some(state) = self.state.take().filter(|_| self.has_ended) {
             self.pool.give(&self.settings, state);
         }

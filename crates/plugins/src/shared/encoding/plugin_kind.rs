@@ -1,9 +1,9 @@
-//! The attributes and the declaration that all plugins of codings have: those of [`Rules`](super::Rules), and
-//! the plugin's own beside them. It knows no coding.
+//! The attributes and the declaration that all plugins of codings have: those of
+//! [`EncodingRules`](super::EncodingRules), and the plugin's own beside them. It knows no coding.
 
 use std::sync::Arc;
 
-use exchange::plugin::{Build, PluginPhase, Plugin, PluginKind};
+use exchange::plugin::{Build, Plugin, PluginKind, PluginPhase};
 use serde_json::Value;
 
 use super::encoder::Compressor;
@@ -45,7 +45,7 @@ macro_rules! coding_attributes {
         $crate::shared::attributes::attributes! {
             struct Config {
                 /// The media types of bodies that are compressed, or `*` for all.
-                types: $crate::shared::encoding::Types = $crate::shared::encoding::Types::html();
+                types: $crate::shared::encoding::MediaTypes = $crate::shared::encoding::MediaTypes::html();
                 /// The shortest body that is compressed, in bytes; it counts for responses that tell their
                 /// length.
                 min_length: u64 = 20, { "minimum": 1 };
@@ -67,12 +67,12 @@ macro_rules! coding_attributes {
             ) -> Result<
                 (
                     <$coding as $crate::shared::encoding::Compressor>::Settings,
-                    $crate::shared::encoding::Rules,
+                    $crate::shared::encoding::EncodingRules,
                 ),
                 String,
             > {
                 let settings = $settings(&self)?;
-                let rules = $crate::shared::encoding::Rules {
+                let rules = $crate::shared::encoding::EncodingRules {
                     types: self.types,
                     min_length: self.min_length,
                     http_version: self.http_version,

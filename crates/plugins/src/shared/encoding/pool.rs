@@ -1,5 +1,5 @@
-//! Compressors of one worker that wait for the next body: a state takes hundreds of kilobytes, and resetting it is cheaper
-//! than allocating and clearing another one.
+//! Compressors of one worker that wait for the next body: a state takes hundreds of kilobytes, and resetting
+//! it is cheaper than allocating and clearing another one.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use exchange::plugin::EncoderFailed;
 
 use super::encoder::Compressor;
 
-/// Compressors of one coding that a worker keeps. More than this many bodies at the same time are coded with states of
-/// their own, which are freed afterwards.
+/// Compressors of one coding that a worker keeps. More than this many bodies at the same time are coded with
+/// states of their own, which are freed afterwards.
 const IDLE_MAX: usize = 8;
 
 /// A compressor with the memory that is reserved for it.
@@ -32,8 +32,8 @@ impl<C: Compressor> CompressorPool<C> {
         CompressorPool { shared, idle: RefCell::default() }
     }
 
-    /// A compressor with these settings, ready for a body. Memory is reserved only for a new one, and for an idle one that
-    /// grows, because other idle ones are in the resident set already.
+    /// A compressor with these settings, ready for a body. Memory is reserved only for a new one, and for an
+    /// idle one that grows, because other idle ones are in the resident set already.
     ///
     /// # Errors
     /// Why there is none.
@@ -56,7 +56,8 @@ impl<C: Compressor> CompressorPool<C> {
         Ok(PooledCompressor { compressor: C::new(settings, length)?, reservation })
     }
 
-    /// Keeps a used compressor. The oldest one makes place for it, so that settings that are no longer in use do not stay.
+    /// Keeps a used compressor. The oldest one makes place for it, so that settings that are no longer in use
+    /// do not stay.
     pub(super) fn give(&self, settings: &C::Settings, state: PooledCompressor<C>) {
         let mut idle = self.idle.borrow_mut();
         if !C::IS_REUSED {

@@ -1,5 +1,5 @@
-//! Which responses are coded: the part of the configuration that every coding has, with the meaning of nginx's gzip
-//! module. It knows no coding.
+//! Which responses are coded: the part of the configuration that every coding has, with the meaning of
+//! nginx's gzip module. It knows no coding.
 
 use exchange::Exchange;
 use message::{FieldId, Headers, Version};
@@ -25,7 +25,9 @@ impl MediaTypes {
     fn contain(&self, content_type: &[u8]) -> bool {
         match self {
             MediaTypes::All => true,
-            MediaTypes::Listed(types) => types.iter().any(|own| content_type.eq_ignore_ascii_case(own.as_bytes())),
+            MediaTypes::Listed(types) => {
+                types.iter().any(|own| content_type.eq_ignore_ascii_case(own.as_bytes()))
+            }
         }
     }
 }
@@ -96,8 +98,8 @@ pub(crate) struct EncodingRules {
 }
 
 impl EncodingRules {
-    /// How much the response is to be sent in `coding`: the client's weight in thousandths, 0 for not at all. `Vary` is
-    /// written to every response that another client would get coded.
+    /// How much the response is to be sent in `coding`: the client's weight in thousandths, 0 for not at all.
+    /// `Vary` is written to every response that another client would get coded.
     pub(super) fn weigh(&self, exchange: &mut Exchange, coding: &str) -> u16 {
         if !self.apply_to(exchange) {
             return 0;

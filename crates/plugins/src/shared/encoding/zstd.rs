@@ -14,7 +14,8 @@ const TABLES_KIB: [usize; 19] = [
     64, 256, 768, 2_048, 3_072, 3_072, 6_144, 6_144, 12_288, 24_576, 24_576, 49_152, 32_768, 49_152, 65_536,
     32_768, 49_152, 49_152, 81_920,
 ];
-/// The longest block, in bytes. A state has its input, sequences, literals and output, about eight times as much.
+/// The longest block, in bytes. A state has its input, sequences, literals and output, about eight times as
+/// much.
 const BLOCK_BYTES_MAX: usize = 128 * 1024;
 /// The rest of a state.
 const BASE_BYTES: usize = 32 * 1024;
@@ -70,8 +71,8 @@ impl Compressor for Zstd {
     }
 }
 
-/// The window for a body of `length` bytes, as a power of two. The length is no promise, because a plugin may change the
-/// body: it sizes the window only.
+/// The window for a body of `length` bytes, as a power of two. The length is no promise, because a plugin may
+/// change the body: it sizes the window only.
 fn window_bits(length: Option<u64>) -> u32 {
     let needed = length.map_or(WINDOW_BITS_MAX, |length| u64::BITS - length.leading_zeros());
     needed.clamp(WINDOW_BITS_MIN, WINDOW_BITS_MAX)

@@ -1,5 +1,5 @@
-//! From the syntax tree of the parser to a [`GraphqlDocument`]. The parser accepts a few things that are no GraphQL, such as an
-//! argument without a value; they are faults here.
+//! From the syntax tree of the parser to a [`GraphqlDocument`]. The parser accepts a few things that are no
+//! GraphQL, such as an argument without a value; they are faults here.
 
 use std::cell::Cell;
 
@@ -7,8 +7,8 @@ use apollo_parser::Parser;
 use apollo_parser::cst::{self, CstNode, Definition, Value};
 
 use super::{
-    DEPTH_MAX, GraphqlDocument, DocumentFault, GraphqlField, Fragment, Literal, GraphqlOperation, OperationKind, GraphqlSelection,
-    TOKENS_MAX,
+    DEPTH_MAX, DocumentFault, Fragment, GraphqlDocument, GraphqlField, GraphqlOperation, GraphqlSelection,
+    Literal, OperationKind, TOKENS_MAX,
 };
 
 /// Parses `text`.
@@ -96,9 +96,9 @@ impl GraphqlTreeReader {
                 let fragment = self.fragment(&written, written.type_condition(), written.selection_set());
                 GraphqlSelection::Inline(fragment)
             }
-            cst::Selection::FragmentSpread(written) => {
-                GraphqlSelection::Spread(self.name(&written, written.fragment_name().and_then(|name| name.name())))
-            }
+            cst::Selection::FragmentSpread(written) => GraphqlSelection::Spread(
+                self.name(&written, written.fragment_name().and_then(|name| name.name())),
+            ),
         };
         Some(written?.selections().map(selection).collect())
     }

@@ -1,5 +1,5 @@
-//! A GraphQL request over HTTP: the document, its variables and the operation that is to run, out of a body or a query. The
-//! errors are the texts that clients get, those of APISIX.
+//! A GraphQL request over HTTP: the document, its variables and the operation that is to run, out of a body
+//! or a query. The errors are the texts that clients get, those of APISIX.
 
 use exchange::Exchange;
 use exchange::plugin::BufferedReply;
@@ -7,7 +7,7 @@ use jsonx::Bounds;
 use message::Method;
 use serde_json::{Map, Value};
 
-use super::{GraphqlDocument, DocumentFault};
+use super::{DocumentFault, GraphqlDocument};
 use message::query::{arguments, decode};
 
 /// A request without a body, or with one that is too long.
@@ -55,8 +55,8 @@ pub(crate) fn source(exchange: &Exchange) -> Option<&[u8]> {
     source.filter(|source| !source.is_empty() && source.len() <= bytes_max(exchange))
 }
 
-/// Whether a server may read a part of a GraphQL request from this argument, which is `name=value` as sent. Many servers
-/// prefer such an argument to the same member of the body.
+/// Whether a server may read a part of a GraphQL request from this argument, which is `name=value` as sent.
+/// Many servers prefer such an argument to the same member of the body.
 pub(crate) fn is_part_of_request(argument: &[u8]) -> bool {
     // Some servers also split at semicolons, trim names, or read `variables[n]` as a member of an object.
     argument.split(|byte| *byte == b';').any(|pair| {

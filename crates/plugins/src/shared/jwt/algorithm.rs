@@ -78,7 +78,8 @@ impl JwtAlgorithm {
         JwtAlgorithm::EdDsa,
     ];
 
-    /// The algorithms that public keys are used with. HMAC is not among them: a public key must never be its secret.
+    /// The algorithms that public keys are used with. HMAC is not among them: a public key must never be its
+    /// secret.
     pub(crate) fn asymmetric() -> &'static [JwtAlgorithm] {
         const HMAC: usize = 3;
         const { JwtAlgorithm::ALL.split_at(HMAC).1 }

@@ -1,6 +1,7 @@
-//! The tokens that a worker has verified, so that a client that sends its token with every request costs one signature
-//! for all of them. An entry says which key verified the token: a token of a key that was replaced is verified anew. Claims
-//! are not part of the verdict; plugins check them at every request, because time passes and plugins differ.
+//! The tokens that a worker has verified, so that a client that sends its token with every request costs one
+//! signature for all of them. An entry says which key verified the token: a token of a key that was replaced
+//! is verified anew. Claims are not part of the verdict; plugins check them at every request, because time
+//! passes and plugins differ.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,15 +11,16 @@ use aws_lc_rs::digest::{SHA256, digest};
 use exchange::local::WorkerLocal;
 
 use super::key::VerifyingKey;
-use super::token::{TOKEN_BYTES_MAX, JsonWebToken, TokenFault};
+use super::token::{JsonWebToken, TOKEN_BYTES_MAX, TokenFault};
 
 /// The most tokens in one of the two generations of a worker's table.
 const GENERATION_TOKENS_MAX: usize = 4_096;
-/// The most bytes of tokens, as they were sent, in one generation. Read, a token takes about three times as much memory.
+/// The most bytes of tokens, as they were sent, in one generation. Read, a token takes about three times as
+/// much memory.
 const GENERATION_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// See the module. Entries are dropped by generations: when the young one is full it becomes the old one, and tokens that were
-/// not asked for in the meantime are freed with the old one before it.
+/// See the module. Entries are dropped by generations: when the young one is full it becomes the old one, and
+/// tokens that were not asked for in the meantime are freed with the old one before it.
 #[derive(Default)]
 pub(crate) struct VerifiedTokens {
     generations: RefCell<Generations>,
@@ -62,7 +64,12 @@ impl VerifiedTokens {
     ///
     /// # Errors
     /// The key is not for the token's algorithm, or the signature is wrong.
-    pub(crate) fn verify(&self, token: &Rc<JsonWebToken>, raw: &[u8], key: &VerifyingKey) -> Result<(), TokenFault> {
+    pub(crate) fn verify(
+        &self,
+        token: &Rc<JsonWebToken>,
+        raw: &[u8],
+        key: &VerifyingKey,
+    ) -> Result<(), TokenFault> {
         if token.verified_by.get() == key.number() {
             return Ok(());
         }

@@ -1,4 +1,5 @@
-//! Checks of registered claims (RFC 7519 section 4.1). A claim that is there is always checked; rules say which must be there.
+//! Checks of registered claims (RFC 7519 section 4.1). A claim that is there is always checked; rules say
+//! which must be there.
 
 use serde_json::{Map, Value};
 

@@ -3,7 +3,7 @@
 use data_encoding::BASE64URL_NOPAD;
 use serde_json::Value;
 
-use super::algorithm::{JwtAlgorithm, Curve};
+use super::algorithm::{Curve, JwtAlgorithm};
 use super::key::PublicKey;
 use super::pem::without_zeros;
 

@@ -1,5 +1,5 @@
-//! Keys that verify signatures. A key holds one verifier for each algorithm that it may be used with; the algorithms are
-//! chosen when it is made and must fit the kind of key.
+//! Keys that verify signatures. A key holds one verifier for each algorithm that it may be used with; the
+//! algorithms are chosen when it is made and must fit the kind of key.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +8,7 @@ use aws_lc_rs::signature::{self, ParsedPublicKey, RsaPublicKeyComponents};
 use model::lenient_json;
 use serde_json::Value;
 
-use super::algorithm::{JwtAlgorithm, Curve, SignatureScheme};
+use super::algorithm::{Curve, JwtAlgorithm, SignatureScheme};
 use super::token::TokenFault;
 use super::{jwk, pem};
 
@@ -56,7 +56,8 @@ impl VerifyingKey {
         }
     }
 
-    /// A public key as PEM (`PUBLIC KEY`, `RSA PUBLIC KEY` or `CERTIFICATE`) or as the JSON text of a JWK, for one algorithm.
+    /// A public key as PEM (`PUBLIC KEY`, `RSA PUBLIC KEY` or `CERTIFICATE`) or as the JSON text of a JWK,
+    /// for one algorithm.
     ///
     /// # Errors
     /// The text is no such key, or the key does not fit the algorithm.
@@ -69,8 +70,8 @@ impl VerifyingKey {
         VerifyingKey::from_jwk(&jwk, &[algorithm])
     }
 
-    /// A JWK for those of `allowed` that fit it: its `alg` where it has one, otherwise all of its kind. Members that are not
-    /// about verification, such as `kid`, are left to the caller.
+    /// A JWK for those of `allowed` that fit it: its `alg` where it has one, otherwise all of its kind.
+    /// Members that are not about verification, such as `kid`, are left to the caller.
     ///
     /// # Errors
     /// It is malformed, is not for signatures (`use`, `key_ops`), or fits none of `allowed`.
@@ -126,7 +127,9 @@ impl VerifyingKey {
         let found = self.verifiers.iter().find(|(own, _)| Some(*own) == algorithm);
         let (_, verifier) = found.ok_or(TokenFault::Algorithm)?;
         let verified = match verifier {
-            SignatureVerifier::Hmac(hash, secret) => hmac::verify(&hmac::Key::new(*hash, secret), message, signature),
+            SignatureVerifier::Hmac(hash, secret) => {
+                hmac::verify(&hmac::Key::new(*hash, secret), message, signature)
+            }
             SignatureVerifier::Signature(key) => key.verify_sig(message, signature),
         };
         verified.map_err(|_| TokenFault::Signature)
@@ -164,7 +167,9 @@ impl PublicKey {
             (PublicKey::Ec { curve, point }, SignatureScheme::Ecdsa(own, parameters)) if *curve == own => {
                 ParsedPublicKey::new(parameters, point)
             }
-            (PublicKey::Ed25519(bytes), SignatureScheme::Ed25519) => ParsedPublicKey::new(&signature::ED25519, bytes),
+            (PublicKey::Ed25519(bytes), SignatureScheme::Ed25519) => {
+                ParsedPublicKey::new(&signature::ED25519, bytes)
+            }
             _ => return Ok(None),
         };
         parsed.map(Some).map_err(|_| format!("{} has impossible values", self.kind()))

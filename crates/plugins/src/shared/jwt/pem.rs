@@ -1,4 +1,5 @@
-//! Public keys in PEM (RFC 7468): subject public keys, RSA keys of PKCS#1, and certificates, of which only the key counts.
+//! Public keys in PEM (RFC 7468): subject public keys, RSA keys of PKCS#1, and certificates, of which only
+//! the key counts.
 
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::public_key::RSAPublicKey;
@@ -7,7 +8,8 @@ use x509_parser::x509::SubjectPublicKeyInfo;
 use super::algorithm::Curve;
 use super::key::PublicKey;
 
-/// The longest text that is read, in bytes: certificates with many names, and keys far beyond the longest supported one.
+/// The longest text that is read, in bytes: certificates with many names, and keys far beyond the longest
+/// supported one.
 const PEM_BYTES_MAX: usize = 64 * 1024;
 
 const RSA: &str = "1.2.840.113549.1.1.1";

@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 
 use super::algorithm::JwtAlgorithm;
 
-/// The longest token, in bytes. A request's head is limited as well; this holds for tokens from servers and bodies, too.
+/// The longest token, in bytes. A request's head is limited as well; this holds for tokens from servers and
+/// bodies, too.
 pub(crate) const TOKEN_BYTES_MAX: usize = 16 * 1024;
 /// The deepest nesting of arrays and objects in a header or in claims.
 const DEPTH_MAX: usize = 32;
@@ -117,7 +118,8 @@ impl JsonWebToken {
         let (header, _) = object(&decode(header)?).ok_or(TokenFault::Header)?;
         let (claims, exact) = object(&decode(claims)?).ok_or(TokenFault::Claims)?;
         let name = header.get("alg").and_then(Value::as_str).ok_or(TokenFault::Header)?;
-        // Extensions that change the meaning of the signature, such as `b64` (RFC 7797), have to be listed in `crit`.
+        // Extensions that change the meaning of the signature, such as `b64` (RFC 7797), have to be listed in
+        // `crit`.
         if header.contains_key("crit") {
             return Err(TokenFault::Critical);
         }

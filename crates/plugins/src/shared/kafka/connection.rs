@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 
 use super::sasl::{self, ScramLogin};
 use super::settings::{Mechanism, SaslConfig};
-use super::wire::{self, KafkaRefusal, ReplyFault, KafkaRequest};
+use super::wire::{self, KafkaRefusal, KafkaRequest, ReplyFault};
 use crate::shared::side_thread;
 
 /// The longest reply that is read: the metadata of a topic with tens of thousands of partitions.
@@ -55,8 +55,8 @@ impl KafkaBroker {
         &self.place
     }
 
-    /// The reply to `request`, as `read` understands it; an empty one where the broker sends none. Requests of several tasks
-    /// take turns.
+    /// The reply to `request`, as `read` understands it; an empty one where the broker sends none. Requests
+    /// of several tasks take turns.
     pub(super) async fn call<T>(
         &self,
         request: &KafkaRequest,
@@ -137,7 +137,8 @@ impl KafkaBroker {
             connection.stream.write_all(&frame, self.timeout_ms).await?;
             if has_reply { read_reply(&mut connection.stream, self.timeout_ms).await } else { Ok(Vec::new()) }
         };
-        // A peer that sends a byte at a time stays within the limit of each read, so that the whole has one too.
+        // A peer that sends a byte at a time stays within the limit of each read, so that the whole has one
+        // too.
         let reply = tokio::select! {
             biased;
             reply = exchange => reply,

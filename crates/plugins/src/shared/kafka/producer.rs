@@ -1,5 +1,5 @@
-//! Messages on their way into a topic: which partition, which broker leads it, and what happens to those that a broker
-//! did not take.
+//! Messages on their way into a topic: which partition, which broker leads it, and what happens to those that
+//! a broker did not take.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use super::settings::{ClusterSettings, TopicSettings};
 use super::wire::{self, KafkaMetadata, KafkaRequest};
 use crate::shared::redis::settings::place;
 
-/// How often messages that a broker did not take are sent again, with fresh metadata, before the batch has failed.
+/// How often messages that a broker did not take are sent again, with fresh metadata, before the batch has
+/// failed.
 const RETRIES_MAX: u32 = 3;
 /// Milliseconds before that.
 const RETRY_BACKOFF_MS: u64 = 100;
@@ -69,7 +70,9 @@ impl From<BrokerFault> for ProduceFailure {
     fn from(fault: BrokerFault) -> ProduceFailure {
         match fault {
             BrokerFault::Lost(reason) => ProduceFailure { reason, may_pass: true },
-            BrokerFault::Refused(refusal) => ProduceFailure { reason: refusal.text, may_pass: refusal.may_pass },
+            BrokerFault::Refused(refusal) => {
+                ProduceFailure { reason: refusal.text, may_pass: refusal.may_pass }
+            }
         }
     }
 }
@@ -106,8 +109,8 @@ impl Producer {
         })
     }
 
-    /// Sends messages; each has arrived as `required_acks` says, or the error tells why one has not. A message of which the
-    /// reply was lost is sent again, so that it may arrive twice.
+    /// Sends messages; each has arrived as `required_acks` says, or the error tells why one has not. A
+    /// message of which the reply was lost is sent again, so that it may arrive twice.
     ///
     /// # Errors
     /// The reason of the last attempt, a sentence, and the indices of the messages that have not arrived.
@@ -171,12 +174,22 @@ impl Producer {
     }
 
     /// Sends to the partitions of one broker; gives the messages that it did not take.
-    async fn produce(&self, node: &KafkaBroker, partitions: Partitions) -> (Vec<IndexedMessage>, Option<ProduceFailure>) {
+    async fn produce(
+        &self,
+        node: &KafkaBroker,
+        partitions: Partitions,
+    ) -> (Vec<IndexedMessage>, Option<ProduceFailure>) {
         let TopicSettings { topic, required_acks, .. } = &self.topic;
         let partitions: Vec<_> = partitions.into_iter().collect();
         let now_ms = i64::try_from(env::wall_clock().as_millis()).unwrap_or_default();
-        let request =
-            KafkaRequest::produce(topic, *required_acks, self.timeout_ms, &partitions, self.key.as_ref(), now_ms);
+        let request = KafkaRequest::produce(
+            topic,
+            *required_acks,
+            self.timeout_ms,
+            &partitions,
+            self.key.as_ref(),
+            now_ms,
+        );
         let read =
             |reply: &[u8]| if *required_acks == 0 { Ok(BTreeMap::new()) } else { wire::read_produced(reply) };
         let mut refused = match node.call(&request, *required_acks != 0, read).await {
@@ -192,14 +205,17 @@ impl Producer {
             if let Some(refusal) = refused.remove(&partition) {
                 left.extend(messages);
                 let may_pass = refusal.may_pass && failed.as_ref().is_none_or(|before| before.may_pass);
-                failed =
-                    Some(ProduceFailure { reason: format!("partition {partition}: {}", refusal.text), may_pass });
+                failed = Some(ProduceFailure {
+                    reason: format!("partition {partition}: {}", refusal.text),
+                    may_pass,
+                });
             }
         }
         (left, failed)
     }
 
-    /// The partition of the next message, as the contract's client chooses it: by the CRC-32 of the key, or by turns.
+    /// The partition of the next message, as the contract's client chooses it: by the CRC-32 of the key, or
+    /// by turns.
     fn partition(&self, count: usize) -> usize {
         let number = match &self.key {
             Some(key) => IEEE.checksum(key),
@@ -214,7 +230,8 @@ impl Producer {
         if let Some((failed_ms, failed)) = &*self.last_failure.lock()
             && *failed_ms > asked_ms
         {
-            // Another task has tried meanwhile. Otherwise, with all brokers down, each would wait for the timeouts of all.
+            // Another task has tried meanwhile. Otherwise, with all brokers down, each would wait for the
+            // timeouts of all.
             return Err(failed.clone());
         }
         let known = self.leaders.lock().clone();
@@ -260,7 +277,12 @@ impl Producer {
     }
 
     /// The leaders that metadata names; brokers that are known keep their connections.
-    fn follow(&self, seed: &KafkaBroker, metadata: &KafkaMetadata, now_ms: u64) -> Result<Leaders, ProduceFailure> {
+    fn follow(
+        &self,
+        seed: &KafkaBroker,
+        metadata: &KafkaMetadata,
+        now_ms: u64,
+    ) -> Result<Leaders, ProduceFailure> {
         let known = self.known_nodes();
         let mut nodes = BTreeMap::new();
         let mut by_number = BTreeMap::new();
@@ -270,7 +292,8 @@ impl Producer {
                 Some(node) => node.clone(),
                 None => {
                     let destination = self.destinations.destination(&place);
-                    let destination = destination.map_err(|reason| ProduceFailure { reason, may_pass: false })?;
+                    let destination =
+                        destination.map_err(|reason| ProduceFailure { reason, may_pass: false })?;
                     Arc::new(KafkaBroker::new(place.clone(), destination, seed.sasl.clone(), self.timeout_ms))
                 }
             };

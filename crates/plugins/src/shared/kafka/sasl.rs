@@ -1,7 +1,8 @@
-//! Logins: PLAIN (RFC 4616) and SCRAM with SHA-256 and SHA-512 (RFC 5802, RFC 7677). It computes messages and sends none.
+//! Logins: PLAIN (RFC 4616) and SCRAM with SHA-256 and SHA-512 (RFC 5802, RFC 7677). It computes messages and
+//! sends none.
 //!
-//! Names and passwords are taken as they are written, without the preparation of RFC 4013, as Kafka's own clients do for
-//! ASCII.
+//! Names and passwords are taken as they are written, without the preparation of RFC 4013, as Kafka's own
+//! clients do for ASCII.
 
 use aws_lc_rs::{constant_time, digest, hmac, pbkdf2};
 use data_encoding::{BASE64, HEXLOWER};
@@ -9,9 +10,11 @@ use std::num::NonZeroU32;
 
 use super::settings::{Mechanism, SaslConfig};
 
-/// Rounds of hashing below which a server is refused, because a copy of the exchange would give the password away too fast.
+/// Rounds of hashing below which a server is refused, because a copy of the exchange would give the password
+/// away too fast.
 const ITERATIONS_MIN: u32 = 4_096;
-/// Rounds beyond which a server is refused, because the hash would take longer than a login is worth. Kafka allows 16,384.
+/// Rounds beyond which a server is refused, because the hash would take longer than a login is worth. Kafka
+/// allows 16,384.
 const ITERATIONS_MAX: u32 = 100_000;
 /// Random bytes of a nonce.
 const NONCE_BYTES: usize = 24;
@@ -73,8 +76,8 @@ impl ScramLogin {
         format!("n={user},r={}", self.nonce)
     }
 
-    /// The second message, from the server's first. It takes milliseconds, so that it does not belong on a thread that
-    /// serves.
+    /// The second message, from the server's first. It takes milliseconds, so that it does not belong on a
+    /// thread that serves.
     ///
     /// # Errors
     /// The misfit of the server's message.

@@ -149,7 +149,8 @@ fn record_batch(values: &[(usize, Bytes)], key: Option<&Bytes>, now_ms: i64) -> 
             producer_epoch: NO_PRODUCER_EPOCH,
             timestamp_type: TimestampType::Creation,
             offset: index.into(),
-            // Records stand in one batch as long as this follows the offset; that of the batch is then -1, none.
+            // Records stand in one batch as long as this follows the offset; that of the batch is then -1,
+            // none.
             sequence: index - 1,
             timestamp: now_ms,
             key: key.cloned(),

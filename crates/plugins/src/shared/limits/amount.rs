@@ -1,4 +1,5 @@
-//! A whole number of a limit, as users write it: a number, or a text with variables that yields one for each request.
+//! A whole number of a limit, as users write it: a number, or a text with variables that yields one for each
+//! request.
 
 use router::vars::{Template, VariableSource, to_number};
 use serde_json::{Value, json};
@@ -128,7 +129,8 @@ fn whole(number: f64, least: u64) -> Option<u64> {
 }
 
 impl Amount {
-    /// The number for this request or session; `None` if the text yields no whole number that is large enough.
+    /// The number for this request or session; `None` if the text yields no whole number that is large
+    /// enough.
     pub(crate) fn of(&self, source: &impl VariableSource) -> Option<u64> {
         match self {
             Amount::Fixed(number) => Some(*number),

@@ -1,7 +1,7 @@
 //! The wait of a request that a limit delays. It decides nothing.
 
 use exchange::local::WorkerLocal;
-use exchange::plugin::{PhaseDecision, Flow, PHASE_WAIT_MS};
+use exchange::plugin::{Flow, PHASE_WAIT_MS, PhaseDecision};
 use net::env;
 
 /// The longest wait of one request: a phase in which a plugin waits longer than [`PHASE_WAIT_MS`] fails.
@@ -18,7 +18,8 @@ pub(crate) fn continue_after<'a>(delay_ms: u64) -> Flow<'a> {
     }))
 }
 
-/// Waits `delay_ms` in a phase in which the plugin has waited since `began_ms`, for at most [`DELAY_MAX_MS`] together.
+/// Waits `delay_ms` in a phase in which the plugin has waited since `began_ms`, for at most [`DELAY_MAX_MS`]
+/// together.
 pub(crate) async fn wait_in_phase(worker: &WorkerLocal, began_ms: u64, delay_ms: u64) {
     if delay_ms > 0 {
         let waited_ms = (worker.clock_ns() / 1_000_000).saturating_sub(began_ms);

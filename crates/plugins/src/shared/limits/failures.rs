@@ -1,6 +1,7 @@
-//! Requests that a limit cannot count because its store fails: what becomes of them, and a line in the log. It counts nothing.
+//! Requests that a limit cannot count because its store fails: what becomes of them, and a line in the log.
+//! It counts nothing.
 
-use exchange::plugin::{Build, PhaseDecision, BufferedReply};
+use exchange::plugin::{BufferedReply, Build, PhaseDecision};
 
 use crate::shared::outages::Outages;
 use crate::shared::redis::error::RedisError;

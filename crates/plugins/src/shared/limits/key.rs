@@ -1,4 +1,5 @@
-//! The key that a request is counted under: the client's address, a constant, or a text with variables. It counts nothing.
+//! The key that a request is counted under: the client's address, a constant, or a text with variables. It
+//! counts nothing.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -48,8 +49,8 @@ impl LimitKey {
         template(text).map(LimitKey::RenderedOrSkip)
     }
 
-    /// Appends the key of rule `rule` for a table of this process; false if the rule does not apply. An address is written
-    /// as its octets behind a zero byte, with which no text of a request begins.
+    /// Appends the key of rule `rule` for a table of this process; false if the rule does not apply. An
+    /// address is written as its octets behind a zero byte, with which no text of a request begins.
     pub(crate) fn write_local(&self, rule: usize, exchange: &Exchange, out: &mut Vec<u8>) -> bool {
         self.write_of(rule, exchange, exchange.client_address(), out)
     }
@@ -109,8 +110,9 @@ impl LimitKey {
     }
 }
 
-/// The beginning of keys in a shared store: the object that the limit stands in and a checksum of its configuration, as in
-/// APISIX. Gateways with the same configuration have the same prefix; passwords, which may change, are not part of it.
+/// The beginning of keys in a shared store: the object that the limit stands in and a checksum of its
+/// configuration, as in APISIX. Gateways with the same configuration have the same prefix; passwords, which
+/// may change, are not part of it.
 pub(crate) fn shared_prefix(owner: &str, config: &Value) -> String {
     let mut counted = config.clone();
     if let Value::Object(fields) = &mut counted {

@@ -5,7 +5,7 @@ use exchange::plugin::BufferedReply;
 use serde_json::{Value, json};
 
 use super::key::LimitKey;
-use crate::shared::attributes::{FieldSet, AttributeFields, words};
+use crate::shared::attributes::{AttributeFields, FieldSet, words};
 use crate::shared::redis::settings::{RedisFields, RedisSettings, add_to_schema};
 
 words! {

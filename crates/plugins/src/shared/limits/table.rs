@@ -1,21 +1,20 @@
-//! A table of keys with a state for each, shared by all workers, of limited size. Keys are kept as hashes and times are
-//! passed in; the plugin decides what a state is and which requests a key counts.
+//! A table of keys with a state for each, shared by all workers, of limited size. Keys are kept as hashes and
+//! times are passed in; the plugin decides what a state is and which requests a key counts.
 //!
-//! The table is split into shards, each behind a lock of its own that is held for a look-up and a change of one state.
-//! States that no longer matter are removed as the table grows.
+//! The table is split into shards, each behind a lock of its own that is held for a look-up and a change of
+//! one state. States that no longer matter are removed as the table grows.
 
 use parking_lot::Mutex;
 use stdx::hash::{FastMap, hash_bytes};
 
-/// Locks of a table: workers rarely meet at one, and the removal of keys from one full shard takes about half a
-/// millisecond.
+/// Locks of a table: workers rarely meet at one, and the removal of keys from one full shard takes about half
+/// a millisecond.
 const SHARDS: usize = 64;
-/// Keys in all. Beyond that new keys replace the least important ones ([`KeyStanding`]), so that clients that invent keys
-/// cannot take unlimited memory: with states of 32 bytes a full table takes 103 MB.
+/// Keys in all. Beyond that new keys replace the least important ones ([`KeyStanding`]), so that clients that
+/// invent keys cannot take unlimited memory: with states of 32 bytes a full table takes 103 MB.
 const KEYS_MAX: usize = 1024 * 1024;
-/// The part of a full shard that is removed at once. Finding them takes some hundred microseconds under the shard's
-/// lock, which is less than one
-/// microsecond per new key.
+/// The part of a full shard that is removed at once. Finding them takes some hundred microseconds under the
+/// shard's lock, which is less than one microsecond per new key.
 const GIVE_WAY_PART: usize = 16;
 /// A shard smaller than this is not worth a sweep.
 const SWEEP_MIN: usize = 64;
@@ -25,8 +24,8 @@ pub(crate) trait KeyState {
     /// Whether the state is as good as none: it affects no request from `now_ms` on.
     fn is_over(&self, now_ms: u64) -> bool;
 
-    /// How much is lost if the state is forgotten, and since when it counts: a full table forgets the lowest first, and
-    /// the oldest first among equals.
+    /// How much is lost if the state is forgotten, and since when it counts: a full table forgets the lowest
+    /// first, and the oldest first among equals.
     fn importance(&self) -> (KeyStanding, u64);
 }
 
@@ -90,7 +89,8 @@ impl<V: KeyState> KeyTable<V> {
         }
     }
 
-    /// Applies `change` to the state of `key`, a new one of `fresh` if there is none. The shard is locked meanwhile.
+    /// Applies `change` to the state of `key`, a new one of `fresh` if there is none. The shard is locked
+    /// meanwhile.
     pub(crate) fn with<R>(
         &self,
         key: &[u8],
@@ -125,8 +125,8 @@ impl<V: KeyState> KeyTable<V> {
 }
 
 impl<V: KeyState> KeyTableShard<V> {
-    /// Removes states that are over when the shard has doubled since the last time, so that the cost per new key is
-    /// constant; a full shard also loses its least important keys.
+    /// Removes states that are over when the shard has doubled since the last time, so that the cost per new
+    /// key is constant; a full shard also loses its least important keys.
     fn make_room(&mut self, now_ms: u64, keys_max: usize) {
         if self.states.len() >= self.sweep_at.clamp(SWEEP_MIN, keys_max) {
             self.states.retain(|_, state| !state.is_over(now_ms));

@@ -1,5 +1,5 @@
-//! Chosen fields written as JSON at once: a tree of values in between would cost more than all other work of a logger. It
-//! knows no logger and sends nothing.
+//! Chosen fields written as JSON at once: a tree of values in between would cost more than all other work of
+//! a logger. It knows no logger and sends nothing.
 
 use exchange::Exchange;
 use router::vars::{Value as VariableValue, Variable, VariableSource};
@@ -13,8 +13,8 @@ pub(crate) use full::full;
 /// The fields that are those of the route, whatever the format says.
 const ROUTE_FIELDS: [&str; 2] = ["service_id", "route_id"];
 
-/// The fields of `format`, the ids of the route and of its service if there are any, and of a request without a route
-/// `no-matched`, as a JSON object.
+/// The fields of `format`, the ids of the route and of its service if there are any, and of a request without
+/// a route `no-matched`, as a JSON object.
 pub(crate) fn chosen(format: &LogFormat, exchange: &Exchange) -> Vec<u8> {
     in_scratch(exchange, |out| write_chosen(out, format, exchange))
 }

@@ -1,5 +1,5 @@
-//! A logger's entry for one session of layer 4: the fields that a user chose, or all fields. It knows no logger and sends
-//! nothing.
+//! A logger's entry for one session of layer 4: the fields that a user chose, or all fields. It knows no
+//! logger and sends nothing.
 
 use std::time::Duration;
 

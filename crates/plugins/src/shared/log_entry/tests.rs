@@ -55,7 +55,8 @@ fn everything() {
     let part = |condition: Option<Value>, max_bytes| {
         Some(BodyPart { condition: condition.map(|value| Expression::compile(&value).unwrap()), max_bytes })
     };
-    let bodies = LoggedBodies { request: part(Some(json!([["arg_x", "==", "1"]])), 3), response: part(None, 3) };
+    let bodies =
+        LoggedBodies { request: part(Some(json!([["arg_x", "==", "1"]])), 3), response: part(None, 3) };
     let mut entry = full(&exchange, &bodies);
     add_route(&mut entry, &exchange, true);
     let entry = Value::Object(entry);
@@ -97,7 +98,8 @@ fn body_compressed_by_the_upstream_is_decoded() {
         exchange.response_is_coded = is_coded_here;
         exchange.copy_response(1_000);
         exchange.note_response(sent);
-        let bodies = LoggedBodies { request: None, response: Some(BodyPart { condition: None, max_bytes: 12 }) };
+        let bodies =
+            LoggedBodies { request: None, response: Some(BodyPart { condition: None, max_bytes: 12 }) };
         assert_eq!(full(&exchange, &bodies)["response"]["body"], json!(expected), "{coding}");
         assert_eq!(format.render(&exchange)["b"], json!(expected), "{coding}");
     };

@@ -1,5 +1,5 @@
-//! A log server that takes bytes over TCP or TLS: a connection for each batch, or connections that are kept. It knows no form
-//! of entries.
+//! A log server that takes bytes over TCP or TLS: a connection for each batch, or connections that are kept.
+//! It knows no form of entries.
 
 use std::io;
 
@@ -13,8 +13,9 @@ use parking_lot::Mutex;
 use crate::shared::config;
 use crate::shared::redis::settings::place;
 
-/// The longest wait for a TLS server to close its side, in milliseconds. Closing earlier would reset the connection if the
-/// server has sent anything, session tickets for example, and a reset can discard what it has not read yet.
+/// The longest wait for a TLS server to close its side, in milliseconds. Closing earlier would reset the
+/// connection if the server has sent anything, session tickets for example, and a reset can discard what it
+/// has not read yet.
 const CLOSE_WAIT_MS: u64 = 1_000;
 
 /// How a log server is reached.
@@ -25,7 +26,8 @@ pub(crate) struct Reaching<'h> {
     pub(crate) tls: Option<OutboundTls>,
     /// Milliseconds for a connection to open, and for a batch to be written.
     pub(crate) timeout_ms: u64,
-    /// The most connections kept; with 0 each batch has a connection of its own, of which the end is the end of the batch.
+    /// The most connections kept; with 0 each batch has a connection of its own, of which the end is the end
+    /// of the batch.
     pub(crate) kept_max: usize,
     /// Milliseconds a connection is kept without use.
     pub(crate) idle_ms: u64,
@@ -120,8 +122,8 @@ impl ByteStream {
         }
     }
 
-    /// Ends a connection within the timeout. The batch is written: an error of the close does not concern it, and sending the
-    /// batch again would double its entries.
+    /// Ends a connection within the timeout. The batch is written: an error of the close does not concern it,
+    /// and sending the batch again would double its entries.
     async fn close(&self, mut stream: OutboundStream) {
         let is_closed = stream.shutdown(self.timeout_ms).await.is_ok();
         if is_closed && self.is_tls {

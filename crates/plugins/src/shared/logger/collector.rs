@@ -1,5 +1,5 @@
-//! A log server that is reached over HTTP: its endpoints by turns, the fields of each request, and the sentence for a
-//! response that refuses a batch. It knows no form of entries.
+//! A log server that is reached over HTTP: its endpoints by turns, the fields of each request, and the
+//! sentence for a response that refuses a batch. It knows no form of entries.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use data_encoding::BASE64;
 use exchange::plugin::batch::BatchEntry;
 use exchange::plugin::outbound::{
-    OutboundDestination, HttpClient, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse, OutboundTls,
-    check_uri,
+    HttpClient, OutboundDestination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse,
+    OutboundTls, check_uri,
 };
 use exchange::plugin::services::Services;
 use message::{Headers, Method};
@@ -16,11 +16,13 @@ use net::endpoint::KeepAlive;
 
 use crate::shared::config;
 
-/// The longest response that is read, in bytes: servers with a bulk interface answer with a line for each entry.
+/// The longest response that is read, in bytes: servers with a bulk interface answer with a line for each
+/// entry.
 const ANSWER_MAX_BYTES: usize = 4 * 1024 * 1024;
 /// The most bytes of a response in the log.
 const TOLD_MAX_BYTES: usize = 200;
-/// The pattern of URIs in schemas: a scheme, a name or an address, and perhaps a port. [`check_uri`] decides the rest.
+/// The pattern of URIs in schemas: a scheme, a name or an address, and perhaps a port. [`check_uri`] decides
+/// the rest.
 pub(crate) const URI_PATTERN: &str = r"^[^/]+://([0-9a-zA-Z.-]+|\[[0-9a-fA-F:]+\])(:[0-9]+)?";
 
 /// How a log server is called.
@@ -117,7 +119,11 @@ impl LogCollector {
     ///
     /// # Errors
     /// There was no response.
-    pub(crate) async fn post(&self, client: &HttpClient, body: Vec<u8>) -> Result<CollectorResponse<'_>, String> {
+    pub(crate) async fn post(
+        &self,
+        client: &HttpClient,
+        body: Vec<u8>,
+    ) -> Result<CollectorResponse<'_>, String> {
         let endpoint = self.endpoint();
         let request =
             OutboundRequest { method: Method::Post, headers: self.headers.clone(), body: body.into() };
@@ -142,8 +148,8 @@ impl LogCollector {
         answer(endpoint, client.send_to(endpoint, target, &request, &limits).await)
     }
 
-    /// Waits for the address of a name that is new, because the first batch would be lost otherwise; the limits of the call
-    /// with the time that is left.
+    /// Waits for the address of a name that is new, because the first batch would be lost otherwise; the
+    /// limits of the call with the time that is left.
     async fn limits_of_call(&self, endpoint: &OutboundDestination) -> OutboundLimits {
         let waited_ms = endpoint.looked_up(self.limits.total_timeout_ms).await;
         let total_timeout_ms = self.limits.total_timeout_ms - waited_ms;
@@ -220,7 +226,8 @@ pub(crate) fn check(name: &str, uri: &str) -> Result<(), String> {
     check_uri(uri).map_err(|reason| format!("{name}: {reason}"))
 }
 
-/// How idle connections are kept, as the fields `keepalive`, `keepalive_pool` and `keepalive_timeout` (milliseconds) say.
+/// How idle connections are kept, as the fields `keepalive`, `keepalive_pool` and `keepalive_timeout`
+/// (milliseconds) say.
 pub(crate) fn kept_connections(is_kept: bool, size: u32, idle_timeout_ms: u64) -> KeepAlive {
     let size = if is_kept { size } else { 0 };
     KeepAlive { size, idle_timeout_ms, ..KeepAlive::default() }
@@ -239,10 +246,14 @@ pub(crate) fn json_list(batch: &[BatchEntry]) -> Vec<u8> {
 /// For tests of sinks.
 #[cfg(test)]
 pub(crate) mod testing {
-    use super::{CollectorResponse, OutboundDestination, Headers, OutboundResponse};
+    use super::{CollectorResponse, Headers, OutboundDestination, OutboundResponse};
 
     /// A response of `endpoint`.
-    pub(crate) fn answer<'c>(endpoint: &'c OutboundDestination, status: u16, body: &str) -> CollectorResponse<'c> {
+    pub(crate) fn answer<'c>(
+        endpoint: &'c OutboundDestination,
+        status: u16,
+        body: &str,
+    ) -> CollectorResponse<'c> {
         let response = OutboundResponse { status, headers: Headers::new(), body: body.as_bytes().to_vec() };
         CollectorResponse { endpoint, response }
     }
@@ -279,7 +290,8 @@ mod tests {
         let client = HttpClient::default();
         let told = net::env::block_on(collector.post(&client, Vec::new())).unwrap().err().unwrap();
         assert!(told.starts_with(&format!("http://{address}: ")) && !told.contains("secret"), "{told}");
-        let bad = LogCollector::new(&services, ["ftp://a/secret"], Calling::within_s(1, false)).err().unwrap();
+        let bad =
+            LogCollector::new(&services, ["ftp://a/secret"], Calling::within_s(1, false)).err().unwrap();
         assert!(bad.starts_with("ftp://a: ") && !bad.contains("secret"), "{bad}");
         assert_eq!(without_path("https://[::1]:9?token=secret"), "https://[::1]:9");
     }

@@ -1,4 +1,5 @@
-//! The compiled contents of entries: a chosen format, or all parts with further fields and bodies. It sends nothing.
+//! The compiled contents of entries: a chosen format, or all parts with further fields and bodies. It sends
+//! nothing.
 
 use exchange::Exchange;
 use exchange::plugin::BodyNeed;
@@ -7,14 +8,15 @@ use router::vars::Expression;
 use serde_json::{Map, Value};
 
 use super::fields::{BodyFields, FormatFields};
-use crate::shared::log_entry::{self, LoggedBodies, BodyLimits, BodyPart, LogFormat};
+use crate::shared::log_entry::{self, BodyLimits, BodyPart, LogFormat, LoggedBodies};
 
 /// See the module.
 pub(crate) struct Contents {
     format: Option<LogFormat>,
     extra: Option<LogFormat>,
     bodies: LoggedBodies,
-    /// How much of the request body has to be kept, in bytes; `kept_response_bytes` is that of the response body.
+    /// How much of the request body has to be kept, in bytes; `kept_response_bytes` is that of the response
+    /// body.
     kept_request_bytes: usize,
     kept_response_bytes: usize,
 }
@@ -78,7 +80,8 @@ impl Contents {
         })
     }
 
-    /// The need of the request body; the same for all exchanges, because a condition may ask for the response.
+    /// The need of the request body; the same for all exchanges, because a condition may ask for the
+    /// response.
     pub(crate) fn wants_request_body(&self) -> BodyNeed {
         copy(self.kept_request_bytes)
     }

@@ -1,4 +1,5 @@
-//! The fields that log plugins share: what an entry holds, and which bodies. They are read here and compiled in `contents`.
+//! The fields that log plugins share: what an entry holds, and which bodies. They are read here and compiled
+//! in `contents`.
 
 use serde_json::{Map, Value, json};
 

@@ -1,5 +1,5 @@
-//! Files that plugins append to: one thread for the process owns all of them, because a disk that is slow or gone must hold
-//! up neither a worker nor the thread of the other queues. It knows no form of entries.
+//! Files that plugins append to: one thread for the process owns all of them, because a disk that is slow or
+//! gone must hold up neither a worker nor the thread of the other queues. It knows no form of entries.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -16,9 +16,11 @@ use tokio::sync::oneshot;
 
 /// Files open at the same time; the one that was written longest ago is closed for another.
 const FILES_MAX: usize = 256;
-/// Writes that wait for the thread. There are no more than the deliveries of all queues; one beyond it is refused.
+/// Writes that wait for the thread. There are no more than the deliveries of all queues; one beyond it is
+/// refused.
 const WRITES_MAX: usize = 4_096;
-/// How often a file is compared with the one that now has its name, so that it is opened again after it was moved away.
+/// How often a file is compared with the one that now has its name, so that it is opened again after it was
+/// moved away.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Mode of a file that is created here, as of the other logs: lines hold addresses and queries of clients.
 const FILE_MODE: u32 = 0o640;

@@ -1,7 +1,7 @@
 //! A log server at a host and a port, over connections or in datagrams, and batches for it as lists of JSON.
 //! It knows no plugin.
 
-use exchange::plugin::batch::{Delivery, DeliveryFailure, BatchEntry, Sink};
+use exchange::plugin::batch::{BatchEntry, Delivery, DeliveryFailure, Sink};
 use exchange::plugin::outbound::{DATAGRAM_MAX_BYTES, HttpClient};
 
 use super::byte_stream::ByteStream;

@@ -1,4 +1,5 @@
-//! Log plugins on stream routes: the same fields and the same queue, with an entry for each session that has ended.
+//! Log plugins on stream routes: the same fields and the same queue, with an entry for each session that has
+//! ended.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The skeleton with a plugin that has one field of its own: formats, bodies, the life of queues.
 
-use exchange::plugin::batch::{Delivery, BatchEntry};
+use exchange::plugin::batch::{BatchEntry, Delivery};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::state::StateRegistry;
 use exchange::testing::{Scene, services, with_fields};

@@ -57,8 +57,8 @@ const MONTHS: [&str; 12] = [
 ];
 
 impl TimeFormat {
-    /// A format as Lua's `os.date` reads it: a leading `!` (UTC) changes nothing here. `*t` is a table there and no text, so
-    /// that it gives no text here.
+    /// A format as Lua's `os.date` reads it: a leading `!` (UTC) changes nothing here. `*t` is a table there
+    /// and no text, so that it gives no text here.
     pub(crate) fn new(written: &str) -> TimeFormat {
         let written = written.strip_prefix('!').unwrap_or(written);
         TimeFormat(if written.starts_with("*t") { "".into() } else { written.into() })

@@ -1,5 +1,6 @@
-//! The connections of one worker. Commands for a server wait in the queue of a lane; the lane's task sends all that wait
-//! at once over its connection and hands the replies out in order, so that many requests share a few connections.
+//! The connections of one worker. Commands for a server wait in the queue of a lane; the lane's task sends
+//! all that wait at once over its connection and hands the replies out in order, so that many requests share
+//! a few connections.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -18,7 +19,8 @@ use super::resp::RedisValue;
 
 /// Connections of a worker to one server: commands share them, so that more would only cost memory.
 pub(super) const LANES_MAX: usize = 4;
-/// Commands that wait in one lane. Beyond that the server is slower than the requests come, and waiting makes it worse.
+/// Commands that wait in one lane. Beyond that the server is slower than the requests come, and waiting makes
+/// it worse.
 const QUEUE_MAX: usize = 4 * 1024;
 /// Commands sent at once, so that the first of them does not wait for the last.
 const BATCH_MAX: usize = 256;
@@ -83,7 +85,8 @@ impl Lanes {
     fn lane(&self, node: &Arc<RedisNode>) -> Rc<Lane> {
         let mut of_nodes = self.of_nodes.borrow_mut();
         if !of_nodes.contains_key(&node.id) {
-            // The table is swept when a server enters: it never holds more dead ones than were in use at once.
+            // The table is swept when a server enters: it never holds more dead ones than were in use at
+            // once.
             of_nodes.retain(|_, lanes| lanes.node.strong_count() > 0);
         }
         let of_node = of_nodes
@@ -179,8 +182,8 @@ async fn serve(node: &RedisNode, connection: &mut Option<RedisConnection>, mut b
     let whole = batch.len();
     let was_kept = connection.is_some();
     let mut outcome = attempt(node, connection, &mut batch).await;
-    // A kept connection that the server has closed meanwhile fails before the first reply. The commands are sent again
-    // once: at worst, a server that restarts at this moment counts a request twice.
+    // A kept connection that the server has closed meanwhile fails before the first reply. The commands are
+    // sent again once: at worst, a server that restarts at this moment counts a request twice.
     if was_kept && batch.len() == whole && matches!(&outcome, Err(error) if !error.is_timeout()) {
         *connection = None;
         // A request that has ended meanwhile must not be counted after its end was told.

@@ -1,8 +1,8 @@
-//! RESP, the protocol of Redis, version 2: commands are written, replies are read. Sizes are limited, because a reply may
-//! come from a broken server or from one that is no Redis. It opens no connection.
+//! RESP, the protocol of Redis, version 2: commands are written, replies are read. Sizes are limited, because
+//! a reply may come from a broken server or from one that is no Redis. It opens no connection.
 
-/// The longest reply, in bytes: a session of OpenID Connect or the slots of a large cluster fit, and a buffer of each of the few
-/// connections of a worker stays small.
+/// The longest reply, in bytes: a session of OpenID Connect or the slots of a large cluster fit, and a buffer
+/// of each of the few connections of a worker stays small.
 pub(crate) const REPLY_MAX_BYTES: usize = 1024 * 1024;
 /// The most values in one array: the slots of a cluster have three for each node.
 const ARRAY_MAX: usize = 16 * 1024;
@@ -130,9 +130,10 @@ impl<'a> RespReader<'a> {
                 -1 => Ok(RedisValue::Nil),
                 length => match usize::try_from(length) {
                     Ok(_) if depth == DEPTH_MAX => malformed("the reply has too many arrays inside arrays"),
-                    Ok(length) if length <= ARRAY_MAX => {
-                        (0..length).map(|_| self.value(depth + 1)).collect::<Result<_, _>>().map(RedisValue::Array)
-                    }
+                    Ok(length) if length <= ARRAY_MAX => (0..length)
+                        .map(|_| self.value(depth + 1))
+                        .collect::<Result<_, _>>()
+                        .map(RedisValue::Array),
                     _ => Err(ReplyParseError::Malformed(TOO_LONG)),
                 },
             },
@@ -143,7 +144,11 @@ impl<'a> RespReader<'a> {
         let rest = &self.bytes[self.at..];
         let Some(length) = rest.iter().take(LINE_MAX_BYTES).position(|byte| *byte == b'\r') else {
             let is_long = rest.len() >= LINE_MAX_BYTES;
-            return Err(if is_long { ReplyParseError::Malformed(TOO_LONG) } else { ReplyParseError::Incomplete });
+            return Err(if is_long {
+                ReplyParseError::Malformed(TOO_LONG)
+            } else {
+                ReplyParseError::Incomplete
+            });
         };
         match rest.get(length + 1) {
             None => Err(ReplyParseError::Incomplete),
@@ -206,7 +211,11 @@ mod tests {
         check("*0\r\n", RedisValue::Array(Vec::new()));
         check(
             "*3\r\n:1\r\n*1\r\n$1\r\na\r\n$-1\r\n",
-            RedisValue::Array(vec![RedisValue::Integer(1), RedisValue::Array(vec![bytes("a")]), RedisValue::Nil]),
+            RedisValue::Array(vec![
+                RedisValue::Integer(1),
+                RedisValue::Array(vec![bytes("a")]),
+                RedisValue::Nil,
+            ]),
         );
     }
 

@@ -1,5 +1,5 @@
-//! The settings of a Redis, as plugins are configured with them: the names and defaults are APISIX's. It opens no
-//! connection.
+//! The settings of a Redis, as plugins are configured with them: the names and defaults are APISIX's. It
+//! opens no connection.
 
 use exchange::plugin::outbound::{OutboundTls, check_place};
 use serde_json::{Value, json};
@@ -157,7 +157,8 @@ const IDLE_MIN_MS: u64 = 1_000;
 const IDLE_DEFAULT_MS: u64 = 10_000;
 const IDLE_SENTINEL_DEFAULT_MS: u64 = 60_000;
 
-/// Adds the attributes to the schema of a plugin with an attribute `policy`, and those that each policy requires.
+/// Adds the attributes to the schema of a plugin with an attribute `policy`, and those that each policy
+/// requires.
 pub(crate) fn add_to_schema(schema: &mut Value, with_sentinel: bool) {
     let is =
         |policy: &str| json!({ "properties": { "policy": { "enum": [policy] } }, "required": ["policy"] });

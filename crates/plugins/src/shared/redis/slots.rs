@@ -1,11 +1,13 @@
-//! The slots of a cluster: which slot a key belongs to, and the redirections that nodes answer with. It asks no node.
+//! The slots of a cluster: which slot a key belongs to, and the redirections that nodes answer with. It asks
+//! no node.
 
 use super::resp::RedisValue;
 
 /// Slots of every cluster.
 pub(super) const SLOTS: usize = 16_384;
 
-/// The slot of a key: of the part between the first `{` and the next `}`, if there is one and it is not empty.
+/// The slot of a key: of the part between the first `{` and the next `}`, if there is one and it is not
+/// empty.
 pub(super) fn slot_of(key: &[u8]) -> u16 {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let rest = &key[open + 1..];
@@ -120,9 +122,12 @@ mod tests {
     #[test]
     fn ranges_are_read_from_the_reply() {
         let bytes = |text: &str| RedisValue::Bytes(text.as_bytes().to_vec());
-        let node = |host: RedisValue, port: i64| RedisValue::Array(vec![host, RedisValue::Integer(port), bytes("id")]);
-        let entry =
-            |first, last, master| RedisValue::Array(vec![RedisValue::Integer(first), RedisValue::Integer(last), master]);
+        let node = |host: RedisValue, port: i64| {
+            RedisValue::Array(vec![host, RedisValue::Integer(port), bytes("id")])
+        };
+        let entry = |first, last, master| {
+            RedisValue::Array(vec![RedisValue::Integer(first), RedisValue::Integer(last), master])
+        };
         let reply = RedisValue::Array(vec![
             entry(0, 5_460, node(bytes("10.0.0.1"), 7_001)),
             entry(5_461, 16_383, node(RedisValue::Nil, 7_002)),

@@ -1,5 +1,6 @@
-//! Which server a command goes to: the only one, the node of a cluster that has the key's slot, or the master that the
-//! sentinels name. It keeps what it was told, and asks again when a server turns out to be the wrong one.
+//! Which server a command goes to: the only one, the node of a cluster that has the key's slot, or the master
+//! that the sentinels name. It keeps what it was told, and asks again when a server turns out to be the wrong
+//! one.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -236,7 +237,11 @@ impl ClusterTopology {
 }
 
 impl Sentinel {
-    async fn node(&self, worker: &WorkerLocal, nodes: &DiscoveredNodes) -> Result<Arc<RedisNode>, RedisError> {
+    async fn node(
+        &self,
+        worker: &WorkerLocal,
+        nodes: &DiscoveredNodes,
+    ) -> Result<Arc<RedisNode>, RedisError> {
         if let Some(known) = self.known.lock().clone() {
             return Ok(known);
         }
@@ -258,7 +263,11 @@ impl Sentinel {
     }
 
     /// The place of the server that this sentinel names.
-    async fn ask(&self, worker: &WorkerLocal, sentinel: &Arc<RedisNode>) -> Result<Option<String>, RedisError> {
+    async fn ask(
+        &self,
+        worker: &WorkerLocal,
+        sentinel: &Arc<RedisNode>,
+    ) -> Result<Option<String>, RedisError> {
         let question: &[u8] = if self.uses_replica { b"REPLICAS" } else { b"GET-MASTER-ADDR-BY-NAME" };
         let mut command = Vec::new();
         write_command(&[b"SENTINEL", question, self.master.as_bytes()], &mut command);
@@ -309,7 +318,8 @@ impl DiscoveredNodes {
         if known.len() >= NODES_MAX {
             return Err(format!("{place}: more than {NODES_MAX} servers"));
         }
-        let node = RedisNode::new(place, self.destinations.destination(place)?, self.login.clone(), self.timing);
+        let node =
+            RedisNode::new(place, self.destinations.destination(place)?, self.login.clone(), self.timing);
         known.insert(place.to_owned(), node.clone());
         Ok(node)
     }
@@ -325,8 +335,11 @@ mod tests {
         let entry = |ip: &str, flags: &str| {
             RedisValue::Array(["name", "x", "ip", ip, "port", "7", "flags", flags].map(bytes).to_vec())
         };
-        let reply =
-            RedisValue::Array(vec![entry("10.0.0.1", "s_down,slave"), entry("10.0.0.2", "slave"), RedisValue::Nil]);
+        let reply = RedisValue::Array(vec![
+            entry("10.0.0.1", "s_down,slave"),
+            entry("10.0.0.2", "slave"),
+            RedisValue::Nil,
+        ]);
         assert_eq!(replica(&reply), Some(("10.0.0.2".to_owned(), 7)));
         assert_eq!(replica(&RedisValue::Array(vec![entry("10.0.0.1", "slave,disconnected")])), None);
     }

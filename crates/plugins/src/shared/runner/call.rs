@@ -1,5 +1,5 @@
-//! One call of the runner: a connection, the token of the configuration, the message, and the questions that the runner asks
-//! before it answers. It knows neither requests nor responses.
+//! One call of the runner: a connection, the token of the configuration, the message, and the questions that
+//! the runner asks before it answers. It knows neither requests nor responses.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -19,7 +19,8 @@ use super::settings::Caller;
 
 /// Tries of a call of which the runner does not know the token, as in APISIX.
 pub(super) const TRIES: usize = 3;
-/// Questions of one call. Each is a variable or a body, and a plugin needs few; a runner that asks without end is stopped.
+/// Questions of one call. Each is a variable or a body, and a plugin needs few; a runner that asks without
+/// end is stopped.
 const QUESTIONS_MAX: usize = 1_000;
 
 /// The kind of a call, with the words of its errors.
@@ -121,7 +122,8 @@ impl RunnerCall {
     }
 }
 
-/// The token of the configuration in the runner's process `process`; the runner is asked for one if there is none that it knows.
+/// The token of the configuration in the runner's process `process`; the runner is asked for one if there is
+/// none that it knows.
 async fn token(
     caller: &Caller,
     worker: &WorkerLocal,
@@ -136,8 +138,8 @@ async fn token(
     if let Some(token) = caller.token.known(process, worker.now_ms()) {
         return Ok(token);
     }
-    // Over a connection of its own, as in APISIX: the runner for Java sends this answer twice, and the second one would be read
-    // as that of a request.
+    // Over a connection of its own, as in APISIX: the runner for Java sends this answer twice, and the second
+    // one would be read as that of a request.
     let mut connection = RunnerConnection::open(&caller.runner).await?;
     if connection.process != process {
         // Another runner has taken over meanwhile; the next try finds it.
@@ -170,7 +172,8 @@ fn write_configuration(caller: &Caller, writer: &mut FlatWriter<'_>) {
     }
 }
 
-/// The time that the runner has for one call. The time of a client that sends its body slowly is not taken from it.
+/// The time that the runner has for one call. The time of a client that sends its body slowly is not taken
+/// from it.
 pub(super) struct RunnerTimeBudget {
     limit_ms: u64,
     left_ns: Cell<u64>,

@@ -79,8 +79,8 @@ impl RunnerConnection {
         Ok(())
     }
 
-    /// Reads the next frame into `buffer`, which is emptied before, and gives its type; its message is behind [`HEAD_BYTES`]. It
-    /// grows as bytes arrive, whatever length the head announces.
+    /// Reads the next frame into `buffer`, which is emptied before, and gives its type; its message is behind
+    /// [`HEAD_BYTES`]. It grows as bytes arrive, whatever length the head announces.
     ///
     /// # Errors
     /// The socket's, the end of the connection, and too little memory.

@@ -1,4 +1,5 @@
-//! The failures of calls to the runner, as sentences for the log. The words follow those of APISIX where it has them.
+//! The failures of calls to the runner, as sentences for the log. The words follow those of APISIX where it
+//! has them.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,5 @@
-//! Answers to the questions that the runner asks while it handles a call: variables and bodies. It writes to no socket.
+//! Answers to the questions that the runner asks while it handles a call: variables and bodies. It writes to
+//! no socket.
 
 use exchange::Exchange;
 use exchange::exchange::body_demand::BodyUnavailable;
@@ -28,8 +29,8 @@ pub(super) async fn request_body(exchange: &mut Exchange) -> Result<Option<&[u8]
     Ok(exchange.request_body().filter(|body| !body.is_empty()))
 }
 
-/// Reads the body of the request, as far as there is one to be read. In a phase of the response only a body is known that
-/// was read before.
+/// Reads the body of the request, as far as there is one to be read. In a phase of the response only a body
+/// is known that was read before.
 pub(super) async fn collect(exchange: &mut Exchange) -> Result<(), CallError> {
     match exchange.collect_request_body(BODY_BYTES_MAX).await {
         Ok(()) | Err(BodyUnavailable::Gone) => Ok(()),

@@ -1,4 +1,5 @@
-//! Frames: a byte with the type of the message, three bytes with its length, the message. It knows no message.
+//! Frames: a byte with the type of the message, three bytes with its length, the message. It knows no
+//! message.
 
 use super::error::CallError;
 

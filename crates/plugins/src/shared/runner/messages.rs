@@ -1,12 +1,14 @@
-//! The messages of the protocol: the numbers of their fields, and how the answers of the runner are read. It knows no socket.
+//! The messages of the protocol: the numbers of their fields, and how the answers of the runner are read. It
+//! knows no socket.
 
 use super::error::CallError;
-use super::flat::{MalformedMessage, Slots, FlatTable, FlatTables, FlatWriter};
+use super::flat::{FlatTable, FlatTables, FlatWriter, MalformedMessage, Slots};
 
-/// Fields and arguments that one answer may have: as many as a request head can hold, which has 64 KiB by default.
+/// Fields and arguments that one answer may have: as many as a request head can hold, which has 64 KiB by
+/// default.
 const ENTRIES_MAX: usize = 1_000;
-/// Bytes of all names and values of one answer. Entries may refer to the same bytes, so that a short message could otherwise
-/// stand for gigabytes.
+/// Bytes of all names and values of one answer. Entries may refer to the same bytes, so that a short message
+/// could otherwise stand for gigabytes.
 const ENTRIES_BYTES_MAX: usize = 256 * 1024;
 
 /// The numbers of the fields of `A6.PrepareConf`.
@@ -142,7 +144,8 @@ impl EntryBudget {
             let name = entry.bytes(0)?.ok_or(MalformedMessage("a field or argument has no name"))?;
             let value = entry.bytes(1)?;
             let left = self.bytes.checked_sub(name.len() + value.map_or(0, <[u8]>::len));
-            self.bytes = left.ok_or(MalformedMessage("its fields and arguments are longer than is allowed"))?;
+            self.bytes =
+                left.ok_or(MalformedMessage("its fields and arguments are longer than is allowed"))?;
             entries.push((name, value));
         }
         Ok(entries)
@@ -171,8 +174,8 @@ pub(super) fn read_question(message: &[u8]) -> Result<RunnerQuestion, CallError>
         1 => {
             let variable = question.table(1)?.ok_or(MalformedMessage("a question has no content"))?;
             let name = variable.bytes(0)?.ok_or(MalformedMessage("a question names no variable"))?;
-            let name =
-                std::str::from_utf8(name).map_err(|_| MalformedMessage("the name of a variable is no text"))?;
+            let name = std::str::from_utf8(name)
+                .map_err(|_| MalformedMessage("the name of a variable is no text"))?;
             Ok(RunnerQuestion::Variable(name.to_owned()))
         }
         2 => Ok(RunnerQuestion::RequestBody),

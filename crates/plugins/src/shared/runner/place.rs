@@ -1,5 +1,5 @@
-//! The place of the runner: the socket that calls connect to, which changes when another runner takes over, and the facts about
-//! the process that the control API shows. It starts no process.
+//! The place of the runner: the socket that calls connect to, which changes when another runner takes over,
+//! and the facts about the process that the control API shows. It starts no process.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 const KEY: &str = "plugin runner";
 /// The reason of calls where no setting names a runner.
 const NOT_CONFIGURED: &str = "neither `plugin_runner` nor `plugin_runner_socket` is set";
-/// The default of [`Runner::timeout_ms`]: just less than a plugin may wait in one phase, and more than the 56 seconds after
-/// which the Go runner ends a plugin.
+/// The default of [`Runner::timeout_ms`]: just less than a plugin may wait in one phase, and more than the 56
+/// seconds after which the Go runner ends a plugin.
 const TIMEOUT_MS: u64 = 59_000;
 
 /// See the module. One for the process, shared by all workers.
@@ -86,7 +86,8 @@ impl Default for Runner {
 static SHOWN: OnceLock<Mutex<Weak<Runner>>> = OnceLock::new();
 
 impl Runner {
-    /// The runner of the plugins that have their state in `states`, as long as the result is held. The control API shows it.
+    /// The runner of the plugins that have their state in `states`, as long as the result is held. The
+    /// control API shows it.
     pub fn serve(states: &StateRegistry) -> Arc<Runner> {
         let runner = Runner::of(states);
         *SHOWN.get_or_init(Mutex::default).lock() = Arc::downgrade(&runner);
@@ -121,7 +122,8 @@ impl Runner {
     fn move_to(&self, place: Result<PathBuf, String>) {
         let mut held = self.place.lock();
         *held = place;
-        // Inside the lock, so that a connection never has the place of one runner and the epoch of another one.
+        // Inside the lock, so that a connection never has the place of one runner and the epoch of another
+        // one.
         self.epoch.fetch_add(1, Ordering::Release);
     }
 

@@ -1,4 +1,5 @@
-//! The connections of one worker to the runner. Each carries one call at a time; those without a call wait here for the next.
+//! The connections of one worker to the runner. Each carries one call at a time; those without a call wait
+//! here for the next.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,8 +14,8 @@ use super::place::Runner;
 const IDLE_MAX: usize = 32;
 /// How long one is kept, in milliseconds, as in APISIX.
 const IDLE_MS: u64 = 180_000;
-/// Calls of one worker at the same time. A runner that hangs holds a descriptor for each of them until its time is over; one
-/// that answers in 10 milliseconds serves 100,000 requests a second with as many.
+/// Calls of one worker at the same time. A runner that hangs holds a descriptor for each of them until its
+/// time is over; one that answers in 10 milliseconds serves 100,000 requests a second with as many.
 const CALLS_MAX: usize = 1_000;
 /// The largest buffer that is kept with an idle connection, in bytes.
 const BUFFER_KEPT_BYTES: usize = 64 * 1024;
@@ -94,8 +95,8 @@ impl RunnerPool {
         idle.push(IdleRunnerConnection { connection, buffer, since_ms: now_ms });
     }
 
-    /// A number for the next call that no other call of the process has at the same time: the worker in front, as in APISIX.
-    /// It is never 0, which stands for no number in answers.
+    /// A number for the next call that no other call of the process has at the same time: the worker in
+    /// front, as in APISIX. It is never 0, which stands for no number in answers.
     pub(super) fn next_id(&self, worker: &WorkerLocal) -> u32 {
         const COUNT_BITS: u32 = 22;
         let count = self.count.get() % ((1 << COUNT_BITS) - 1) + 1;

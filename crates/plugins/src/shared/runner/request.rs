@@ -1,20 +1,21 @@
-//! A call for a request: the request as the runner sees it, and the changes or the reply that it answers with.
+//! A call for a request: the request as the runner sees it, and the changes or the reply that it answers
+//! with.
 
 mod query;
 
 use std::net::IpAddr;
 
 use exchange::Exchange;
-use exchange::plugin::{PhaseDecision, Flow, BufferedReply, ResponseStep};
+use exchange::plugin::{BufferedReply, Flow, PhaseDecision, ResponseStep};
 use message::FieldId;
 use message::query::decode;
 
-use super::call::{RunnerTimeBudget, RunnerCall, CallKind, TRIES, Told};
+use super::call::{CallKind, RunnerCall, RunnerTimeBudget, TRIES, Told};
 use super::error::CallError;
 use super::extra_info;
 use super::flat::FlatWriter;
 use super::frame;
-use super::messages::{self, RunnerAction, NameValueEntry, RunnerQuestion, Rewrite, StopReply, request_call};
+use super::messages::{self, NameValueEntry, Rewrite, RunnerAction, RunnerQuestion, StopReply, request_call};
 use super::response::{REFUSED, check_fields, write_fields};
 use super::settings::Caller;
 use crate::shared::uri::encode_path;
@@ -25,7 +26,8 @@ const CALL: CallKind = CallKind {
     receive: "receive RPC_HTTP_REQ_CALL",
 };
 
-/// Fields of the response that a change of a request may not set, as in APISIX: they describe the response of the upstream.
+/// Fields of the response that a change of a request may not set, as in APISIX: they describe the response of
+/// the upstream.
 const KEPT_RESPONSE_FIELDS: [&str; 10] = [
     "connection",
     "content-length",
@@ -83,7 +85,11 @@ async fn converse(caller: &Caller, exchange: &mut Exchange) -> Result<PhaseDecis
     once(caller, exchange, &budget).await
 }
 
-async fn once(caller: &Caller, exchange: &mut Exchange, budget: &RunnerTimeBudget) -> Result<PhaseDecision, CallError> {
+async fn once(
+    caller: &Caller,
+    exchange: &mut Exchange,
+    budget: &RunnerTimeBudget,
+) -> Result<PhaseDecision, CallError> {
     let worker = exchange.local().clone();
     let mut call = {
         let exchange = &*exchange;

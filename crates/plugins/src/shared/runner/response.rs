@@ -1,16 +1,17 @@
-//! A call for a response: its status and fields as the runner sees them, and the changes that it answers with. The runner is
-//! called when the head of the response is there. Only if it asks for the body then, the body is read before the head is sent.
+//! A call for a response: its status and fields as the runner sees them, and the changes that it answers
+//! with. The runner is called when the head of the response is there. Only if it asks for the body then, the
+//! body is read before the head is sent.
 
 use exchange::Exchange;
 use exchange::plugin::{BodyNeed, Portion, ResponseStep};
 use message::{FieldId, Headers, Method};
 
-use super::call::{RunnerTimeBudget, RunnerCall, CallKind, TRIES, Told};
+use super::call::{CallKind, RunnerCall, RunnerTimeBudget, TRIES, Told};
 use super::error::CallError;
 use super::extra_info::{self, BODY_BYTES_MAX};
 use super::flat::FlatWriter;
 use super::frame;
-use super::messages::{self, NameValueEntry, RunnerQuestion, ResponseChange, response_call};
+use super::messages::{self, NameValueEntry, ResponseChange, RunnerQuestion, response_call};
 use super::settings::Caller;
 use crate::shared::event_stream::is_event_stream;
 
@@ -138,7 +139,8 @@ async fn once(caller: &Caller, exchange: &mut Exchange) -> Result<Begun, CallErr
     }
 }
 
-/// Answers the questions of the runner until it answers the call. True: it asks for the body, which is not known yet.
+/// Answers the questions of the runner until it answers the call. True: it asks for the body, which is not
+/// known yet.
 async fn questions(
     caller: &Caller,
     exchange: &mut Exchange,
@@ -223,8 +225,8 @@ fn apply(exchange: &mut Exchange, change: &ResponseChange<'_>) -> Result<Option<
     Ok((!change.body.is_empty() && !has_no_body(exchange)).then(|| change.body.to_vec()))
 }
 
-/// Writes fields that were checked: the first of a name replaces those that are there, further ones are added, one without a
-/// value removes them. Fields of the connection and of the length are the gateway's.
+/// Writes fields that were checked: the first of a name replaces those that are there, further ones are
+/// added, one without a value removes them. Fields of the connection and of the length are the gateway's.
 pub(super) fn write_fields<'e>(
     headers: &mut Headers,
     fields: impl Iterator<Item = (&'e str, Option<&'e [u8]>)>,

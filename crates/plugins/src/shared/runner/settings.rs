@@ -1,4 +1,5 @@
-//! The configuration of the plugins `ext-plugin-…`, and its compiled form: one caller of the runner for each instance.
+//! The configuration of the plugins `ext-plugin-…`, and its compiled form: one caller of the runner for each
+//! instance.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,8 +19,8 @@ use crate::shared::outages::Outages;
 
 /// Plugins of one configuration. Each is run for each request, one after the other.
 const PLUGINS_MAX: usize = 256;
-/// Bytes of the names and configurations of all plugins of one configuration: well within a frame of 16 MiB, and more than
-/// an object of the Admin API may have.
+/// Bytes of the names and configurations of all plugins of one configuration: well within a frame of 16 MiB,
+/// and more than an object of the Admin API may have.
 const CONF_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 attributes! {
@@ -92,7 +93,8 @@ impl Caller {
         Ok(Caller {
             runner: Runner::of(build.states),
             conf: conf.map(|plugin| (plugin.name.into(), plugin.value.into())).collect(),
-            // Runners keep the token of a key, so that another configuration of the same object needs another key.
+            // Runners keep the token of a key, so that another configuration of the same object needs another
+            // key.
             key: format!("{}#{name}#{hash}", build.owner).into(),
             token: RunnerToken::default(),
             degrades: config.allow_degradation,

@@ -1,11 +1,13 @@
-//! The token of one configuration: the runner gives it for the configuration, and requests name it. It is asked for once, when
-//! the first request needs it, and again after a time, after a restart of the runner, and where the runner has forgotten it.
+//! The token of one configuration: the runner gives it for the configuration, and requests name it. It is
+//! asked for once, when the first request needs it, and again after a time, after a restart of the runner,
+//! and where the runner has forgotten it.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tokio::sync::Mutex;
 
-/// How long a runner keeps a configuration at least, in seconds, as APISIX tells it: `APISIX_CONF_EXPIRE_TIME`.
+/// How long a runner keeps a configuration at least, in seconds, as APISIX tells it:
+/// `APISIX_CONF_EXPIRE_TIME`.
 pub const EXPIRE_SECONDS: u64 = 3_600;
 /// A token is used for nine tenths of that time, so that the runner does not forget it first.
 const USED_MS: u64 = EXPIRE_SECONDS * 900;
@@ -17,8 +19,8 @@ pub(super) struct RunnerToken {
     given: AtomicU64,
     /// The time of the monotonic clock until which it is used, in milliseconds; 0: there is none.
     until_ms: AtomicU64,
-    /// How often the runner had forgotten it. It is part of the key, because a runner may answer a known key with the token
-    /// that it has forgotten.
+    /// How often the runner had forgotten it. It is part of the key, because a runner may answer a known key
+    /// with the token that it has forgotten.
     forgotten: AtomicU32,
     /// Held while a token is asked for, so that requests which come meanwhile do not ask too.
     pub(super) renewing: Mutex<()>,

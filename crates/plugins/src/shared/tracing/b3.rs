@@ -1,4 +1,5 @@
-//! B3, the context of Zipkin (<https://github.com/openzipkin/b3-propagation>): the field `b3`, and the fields `X-B3-…`.
+//! B3, the context of Zipkin (<https://github.com/openzipkin/b3-propagation>): the field `b3`, and the fields
+//! `X-B3-…`.
 
 use message::Headers;
 
@@ -55,8 +56,8 @@ pub(crate) fn of_fields(headers: &Headers) -> B3Headers<'_> {
 }
 
 impl B3Headers<'_> {
-    /// The caller's span; none without a trace, or if one of the ids is not valid. An id of zeros is not valid: Zipkin refuses
-    /// the whole batch that a span with such an id is in.
+    /// The caller's span; none without a trace, or if one of the ids is not valid. An id of zeros is not
+    /// valid: Zipkin refuses the whole batch that a span with such an id is in.
     pub(crate) fn parent(&self) -> Option<B3Parent> {
         let read = |id: Option<&[u8]>| match id {
             Some(digits) => read_id::<8>(digits).map(Some).ok_or(()),

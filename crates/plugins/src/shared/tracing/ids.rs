@@ -1,4 +1,5 @@
-//! Ids of traces and spans: made at random on the worker, read from hexadecimal digits. An id of zeros is none.
+//! Ids of traces and spans: made at random on the worker, read from hexadecimal digits. An id of zeros is
+//! none.
 
 use net::env::random_u64;
 

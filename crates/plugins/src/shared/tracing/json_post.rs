@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use exchange::plugin::batch::BatchEntry;
-use exchange::plugin::outbound::{OutboundDestination, HttpClient, OutboundLimits, OutboundRequest, OutboundTls};
+use exchange::plugin::outbound::{
+    HttpClient, OutboundDestination, OutboundLimits, OutboundRequest, OutboundTls,
+};
 use exchange::plugin::services::Services;
 use message::{Headers, Method};
 use net::endpoint::KeepAlive;

@@ -19,8 +19,8 @@ pub(crate) enum Sampler {
     ParentOr(RootSampler),
 }
 
-/// The numbers of traces are below this: the last eight bytes of the id without the lowest bit, as the SDKs of
-/// OpenTelemetry count, so that services with the same ratio report the same traces.
+/// The numbers of traces are below this: the last eight bytes of the id without the lowest bit, as the SDKs
+/// of OpenTelemetry count, so that services with the same ratio report the same traces.
 const NUMBERS: f64 = 9_223_372_036_854_775_808.0;
 
 impl RootSampler {

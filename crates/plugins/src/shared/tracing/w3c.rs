@@ -1,5 +1,5 @@
-//! W3C Trace Context (<https://www.w3.org/TR/trace-context/>): the fields `traceparent` and `tracestate` of a request,
-//! read strictly. A `traceparent` that is not valid is ignored, and its `tracestate` with it.
+//! W3C Trace Context (<https://www.w3.org/TR/trace-context/>): the fields `traceparent` and `tracestate` of a
+//! request, read strictly. A `traceparent` that is not valid is ignored, and its `tracestate` with it.
 
 use message::{FieldId, Headers};
 

@@ -1,5 +1,5 @@
-//! The pauses before a runner that has ended is started again: longer from time to time, so that one that cannot run costs
-//! nothing, and short at first, so that one that ended by chance is back soon.
+//! The pauses before a runner that has ended is started again: longer from time to time, so that one that
+//! cannot run costs nothing, and short at first, so that one that ended by chance is back soon.
 
 use std::time::Duration;
 

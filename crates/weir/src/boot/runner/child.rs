@@ -1,5 +1,5 @@
-//! The first step of a runner's process: this program, started a second time, ties itself to the instance and becomes the
-//! runner. So no runner outlives an instance that was killed, without code between fork and exec.
+//! The first step of a runner's process: this program, started a second time, ties itself to the instance and
+//! becomes the runner. So no runner outlives an instance that was killed, without code between fork and exec.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;

@@ -1,4 +1,5 @@
-//! The output of a runner: its lines go into the error log, within limits, because a runner may write without end.
+//! The output of a runner: its lines go into the error log, within limits, because a runner may write without
+//! end.
 
 use std::io::{PipeReader, Read};
 use std::sync::Arc;
@@ -6,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use plugins::Runner;
 
-/// The longest line that is logged, in bytes; the rest of a longer one is dropped. A stack trace has many lines, not long ones.
+/// The longest line that is logged, in bytes; the rest of a longer one is dropped. A stack trace has many
+/// lines, not long ones.
 const LINE_BYTES_MAX: usize = 8 * 1024;
 /// Lines that are logged within a second. Further ones are counted.
 const LINES_PER_SECOND_MAX: u32 = 200;

@@ -19,7 +19,8 @@ use super::socket::RunnerSocket;
 const END_LIMIT: Duration = Duration::from_secs(1);
 /// How often an ending process is looked at.
 const END_POLL: Duration = Duration::from_millis(5);
-/// Variables of the gateway that every runner gets: those by which programs find their parts and their language.
+/// Variables of the gateway that every runner gets: those by which programs find their parts and their
+/// language.
 const COMMON_VARIABLES: [&str; 7] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME"];
 
 /// See the module. Dropping it ends the process and waits for that.
@@ -31,8 +32,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts a runner as `settings` say, in a process group of its own, so that signals of a terminal do not reach it and
-    /// children of it end with it.
+    /// Starts a runner as `settings` say, in a process group of its own, so that signals of a terminal do not
+    /// reach it and children of it end with it.
     ///
     /// # Errors
     /// The socket has no place, or the process cannot be started.
@@ -104,8 +105,8 @@ impl Process {
     }
 }
 
-/// The path of this program. A program has no path any more when its file was replaced; then it is started by its process,
-/// which another user has no right to.
+/// The path of this program. A program has no path any more when its file was replaced; then it is started by
+/// its process, which another user has no right to.
 fn itself() -> PathBuf {
     let path = std::env::current_exe().ok().filter(|path| path.is_file());
     path.unwrap_or_else(|| PathBuf::from("/proc/self/exe"))

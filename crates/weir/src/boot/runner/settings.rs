@@ -31,8 +31,8 @@ impl RunnerSettings {
         }
     }
 
-    /// The names and values of the variables that the process gets: those of this process with the names `common` and those
-    /// that the settings name, and those that they set.
+    /// The names and values of the variables that the process gets: those of this process with the names
+    /// `common` and those that the settings name, and those that they set.
     pub(super) fn variables(
         &self,
         common: impl Iterator<Item = String>,

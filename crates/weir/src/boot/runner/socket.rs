@@ -1,5 +1,5 @@
-//! The socket of a runner: at a path that a setting gives, or in a folder of its own that only the user of the runner may
-//! enter. The runner makes the socket itself.
+//! The socket of a runner: at a path that a setting gives, or in a folder of its own that only the user of
+//! the runner may enter. The runner makes the socket itself.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -22,7 +22,8 @@ pub(super) struct RunnerSocket {
 }
 
 impl RunnerSocket {
-    /// A place for the socket of a new runner. Folders are below that for temporary files, because paths of sockets are short.
+    /// A place for the socket of a new runner. Folders are below that for temporary files, because paths of
+    /// sockets are short.
     ///
     /// # Errors
     /// The folder cannot be made, or the path is too long.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::{SignalRequest, Logs, Signals};
+use super::{Logs, SignalRequest, Signals};
 use crate::boot::node::ServingInstance;
 
 /// How the time before a drain ended.
@@ -16,8 +16,8 @@ pub(super) enum Leaving {
     AtOnce,
 }
 
-/// Takes the instance out of its registries while it still serves, and waits for the `drain_delay` of the settings. TERM
-/// and QUIT end the wait, and the drain begins; INT ends also the drain.
+/// Takes the instance out of its registries while it still serves, and waits for the `drain_delay` of the
+/// settings. TERM and QUIT end the wait, and the drain begins; INT ends also the drain.
 pub(super) async fn leave(node: &ServingInstance, signals: &mut Signals) -> Leaving {
     let delay = Duration::from_secs(node.settings.drain_delay_seconds);
     if node.registration.is_none() && delay.is_zero() {

@@ -1,8 +1,8 @@
-//! The time after an upgrade in which both processes serve: the old one on its kept connections, which it tells to
-//! close one after the other, the new one on all new connections. Ends neither process.
+//! The time after an upgrade in which both processes serve: the old one on its kept connections, which it
+//! tells to close one after the other, the new one on all new connections. Ends neither process.
 //!
-//! In this time the old process follows a file or etcd by itself. The store belongs to the new process, which holds
-//! writes back until the old process begins no further request, and asks it to hurry when a write comes
+//! In this time the old process follows a file or etcd by itself. The store belongs to the new process, which
+//! holds writes back until the old process begins no further request, and asks it to hurry when a write comes
 //! (docs/decisions/0026-writes-after-an-upgrade.md).
 
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use control::{Control, WriteGate};
 use gateway::engine::Engine;
 
-use super::channel::{Channel, ChannelFault, UpgradeMessage, Patience};
+use super::channel::{Channel, ChannelFault, Patience, UpgradeMessage};
 use crate::boot::bridge::Gateway;
 
 /// How often a wait checks both the channel and the gate.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Longest time that writes are held back, counted from the first one. The old process needs somewhat more than two
-/// seconds; one that hangs must not keep the new process from taking writes.
+/// Longest time that writes are held back, counted from the first one. The old process needs somewhat more
+/// than two seconds; one that hangs must not keep the new process from taking writes.
 const WRITES_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// The side of the old process.
@@ -33,8 +33,8 @@ pub(in crate::boot) struct OldSide {
 }
 
 impl OldSide {
-    /// Follows the configuration until no request begins any more, then closes the channel, which tells the new
-    /// process.
+    /// Follows the configuration until no request begins any more, then closes the channel, which tells the
+    /// new process.
     pub(in crate::boot) fn run(self) {
         let (spread, wait) = Engine::hand_over_times(self.grace);
         if self.is_told_to_hurry(spread)

@@ -1,5 +1,5 @@
-//! The channel between an instance and its successor: whole messages, some with descriptors. Knows no order of
-//! messages.
+//! The channel between an instance and its successor: whole messages, some with descriptors. Knows no order
+//! of messages.
 
 use std::fmt;
 use std::io::{IoSlice, IoSliceMut};
@@ -51,8 +51,8 @@ pub(super) enum UpgradeMessage {
     Commit,
     /// The new process serves.
     Serving,
-    /// A write waits until the old process begins no further request. An old process of a version without this message
-    /// has closed its end by then, so that the protocol number stays the same.
+    /// A write waits until the old process begins no further request. An old process of a version without
+    /// this message has closed its end by then, so that the protocol number stays the same.
     Hurry,
     /// The sender cannot go on.
     Failed { reason: String },
@@ -161,7 +161,11 @@ impl Channel {
     }
 
     /// Sends a message with at most [`DESCRIPTORS_MAX`] descriptors.
-    pub(super) fn send(&self, message: &UpgradeMessage, descriptors: &[BorrowedFd<'_>]) -> Result<(), ChannelFault> {
+    pub(super) fn send(
+        &self,
+        message: &UpgradeMessage,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), ChannelFault> {
         let text = serde_json::to_vec(message).map_err(|fault| ChannelFault::Nonsense(fault.to_string()))?;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -177,7 +181,10 @@ impl Channel {
     }
 
     /// The next message and its descriptors.
-    pub(super) fn receive(&self, patience: Patience<'_>) -> Result<(UpgradeMessage, Vec<OwnedFd>), ChannelFault> {
+    pub(super) fn receive(
+        &self,
+        patience: Patience<'_>,
+    ) -> Result<(UpgradeMessage, Vec<OwnedFd>), ChannelFault> {
         self.wait(patience)?;
         let mut text = vec![0; MESSAGE_BYTES_MAX];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];

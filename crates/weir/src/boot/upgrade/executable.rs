@@ -15,8 +15,8 @@ pub(in crate::boot) struct Executable {
 }
 
 impl Executable {
-    /// The program and arguments of the running process. To be called at its start, because the file may be replaced
-    /// later.
+    /// The program and arguments of the running process. To be called at its start, because the file may be
+    /// replaced later.
     ///
     /// # Errors
     /// The system does not tell the path of the running program.

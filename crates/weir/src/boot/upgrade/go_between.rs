@@ -1,10 +1,10 @@
-//! The process between an instance and its successor: it starts the successor and is ended when that serves. Knows none
-//! of their messages.
+//! The process between an instance and its successor: it starts the successor and is ended when that serves.
+//! Knows none of their messages.
 //!
-//! A service manager watches only its own children. systemd kills a main process that is the child of another process
-//! at once instead of waiting for its drain, and does not start it again when it dies. A process without a parent
-//! becomes a child of the manager, so the old process ends the go-between before it names its successor. Until then the
-//! successor dies with the go-between, which is how an upgrade is taken back.
+//! A service manager watches only its own children. systemd kills a main process that is the child of another
+//! process at once instead of waiting for its drain, and does not start it again when it dies. A process
+//! without a parent becomes a child of the manager, so the old process ends the go-between before it names
+//! its successor. Until then the successor dies with the go-between, which is how an upgrade is taken back.
 
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
@@ -67,8 +67,8 @@ pub(super) fn part() {
     }
 }
 
-/// The role of this process. A variable that was inherited from an earlier upgrade names a process that is not the
-/// parent, and gives none.
+/// The role of this process. A variable that was inherited from an earlier upgrade names a process that is
+/// not the parent, and gives none.
 fn role() -> Option<UpgradeRole> {
     let text = std::env::var(UPGRADE_VARIABLE).ok()?;
     let parent = getppid()?.as_raw_nonzero().get();
@@ -83,8 +83,8 @@ fn meaning(text: &str, parent: i32) -> Option<UpgradeRole> {
     (named.parse() == Ok(parent)).then_some(role)
 }
 
-/// Starts the successor with the channel to the old process as its standard input, waits for it, and gives its exit
-/// code.
+/// Starts the successor with the channel to the old process as its standard input, waits for it, and gives
+/// its exit code.
 fn stand() -> anyhow::Result<i32> {
     let executable = Executable::of_this_process().context("cannot find the program of this process")?;
     let mut command: Command = executable.command();
@@ -99,7 +99,8 @@ fn report(error: &anyhow::Error) {
     crate::terminal::print_error(format_args!("error: {error:#}"));
     if let Ok(line) = std::io::stdin().as_fd().try_clone_to_owned() {
         // Ignored, because an old process that has abandoned the upgrade has closed its end.
-        let _ = Channel::from_descriptor(line).send(&UpgradeMessage::Failed { reason: format!("{error:#}") }, &[]);
+        let _ = Channel::from_descriptor(line)
+            .send(&UpgradeMessage::Failed { reason: format!("{error:#}") }, &[]);
     }
 }
 

@@ -1,5 +1,5 @@
-//! The new process's side of an upgrade: the sockets and the lock that it receives, and the messages that it sends.
-//! Serves nothing itself.
+//! The new process's side of an upgrade: the sockets and the lock that it receives, and the messages that it
+//! sends. Serves nothing itself.
 
 use parking_lot::Mutex;
 use std::net::{SocketAddr, TcpListener};
@@ -13,13 +13,14 @@ use net::quic::{QuicProcess, QuicSecret};
 use net::tls::server::TicketSecret;
 
 use super::changeover;
-use super::channel::{Channel, ChannelFault, UpgradeMessage, PROTOCOL, Patience, QuicState, TicketKey};
+use super::channel::{Channel, ChannelFault, PROTOCOL, Patience, QuicState, TicketKey, UpgradeMessage};
 use super::go_between;
 
 /// No deadline, because the old process has one and kills this process when it passes.
 const FOR_AS_LONG_AS_IT_LIVES: Patience<'static> = Patience { deadline: None, abandoned: None };
 
-/// The name under which the line for datagrams of QUIC is handed over. A version that does not know it closes it.
+/// The name under which the line for datagrams of QUIC is handed over. A version that does not know it closes
+/// it.
 pub(in crate::boot) const QUIC_LINE: &str = "quic-line";
 
 /// A listening socket that was handed over.
@@ -120,8 +121,8 @@ impl Predecessor {
         Some(QuicProcess::successor_of(secret, state.generation, self.line.lock().take()))
     }
 
-    /// Asks for the data folder, when everything that does not need the folder is done. Gives the folder's lock if the
-    /// old process held it for the same folder.
+    /// Asks for the data folder, when everything that does not need the folder is done. Gives the folder's
+    /// lock if the old process held it for the same folder.
     ///
     /// # Errors
     /// The old process has ended or abandoned the upgrade.
@@ -154,7 +155,8 @@ impl Predecessor {
     pub(in crate::boot) fn serving(&self) {
         // Before the message, because the old process ends the parent as soon as it receives it.
         go_between::part();
-        // Only a warning: if the old process has ended meanwhile, this process has to go on, because no other serves.
+        // Only a warning: if the old process has ended meanwhile, this process has to go on, because no other
+        // serves.
         if let Err(fault) = self.channel.send(&UpgradeMessage::Serving, &[]) {
             tracing::warn!(%fault, "the old process has not heard that this one serves");
         }

@@ -1,5 +1,5 @@
-//! A request from a command to a running instance to upgrade itself: the instance is found by the lock of its data
-//! folder and sent USR2, then the outcome is awaited. Starts nothing itself.
+//! A request from a command to a running instance to upgrade itself: the instance is found by the lock of its
+//! data folder and sent USR2, then the outcome is awaited. Starts nothing itself.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -26,7 +26,8 @@ pub(crate) struct Done {
 /// Asks the instance on `data` to replace itself, and waits for the outcome.
 ///
 /// # Errors
-/// No instance runs there, it may not be signalled, or the upgrade failed; the instance then serves as before.
+/// No instance runs there, it may not be signalled, or the upgrade failed; the instance then serves as
+/// before.
 pub(crate) fn request(data: &Path, wait: Duration) -> anyhow::Result<Done> {
     let shown = data.display();
     let Some(from) = DirectoryLock::holder(data)? else {
@@ -39,7 +40,9 @@ pub(crate) fn request(data: &Path, wait: Duration) -> anyhow::Result<Done> {
     loop {
         match outcome::read(data).with_context(|| format!("cannot read in {shown}"))? {
             // An outcome that names the asked process as the successor is that of the upgrade before.
-            Some(UpgradeOutcome::HandedOver { to, version }) if to != from => return Ok(Done { from, to, version }),
+            Some(UpgradeOutcome::HandedOver { to, version }) if to != from => {
+                return Ok(Done { from, to, version });
+            }
             Some(UpgradeOutcome::Failed { reason }) => bail!("process {from} goes on serving: {reason}"),
             Some(UpgradeOutcome::HandedOver { .. }) | None => {}
         }

@@ -1,5 +1,5 @@
-//! The old process's side of an upgrade: it starts its successor and hands over step by step. Each step but the last
-//! can be taken back. Ends nothing of this process.
+//! The old process's side of an upgrade: it starts its successor and hands over step by step. Each step but
+//! the last can be taken back. Ends nothing of this process.
 
 use std::net::TcpListener;
 use std::os::fd::AsFd;
@@ -16,7 +16,8 @@ use net::tls::server::TicketSecret;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::channel::{
-    Channel, ChannelFault, DESCRIPTORS_MAX, UpgradeMessage, NamedSocket, PROTOCOL, Patience, QuicState, TicketKey,
+    Channel, ChannelFault, DESCRIPTORS_MAX, NamedSocket, PROTOCOL, Patience, QuicState, TicketKey,
+    UpgradeMessage,
 };
 use super::executable::Executable;
 use crate::settings::UPGRADE_VARIABLE;
@@ -79,8 +80,8 @@ pub(in crate::boot) fn start(offer: &Offer, abandoned: &AtomicBool) -> anyhow::R
     let patience = Patience { deadline, abandoned: Some(abandoned) };
     let said = converse(&channel, offer, &mut heir, &mut released, patience);
     let said = said.map_err(|error| explained(error, &mut child, offer.timeout));
-    // The go-between is not needed any more. If the successor does not serve yet, it dies with the go-between. Both
-    // calls fail only when the go-between has ended already.
+    // The go-between is not needed any more. If the successor does not serve yet, it dies with the
+    // go-between. Both calls fail only when the go-between has ended already.
     let _ = child.kill();
     let _ = child.wait();
     // The successor may have begun to serve at the moment of the failure; the upgrade then counts as done.
@@ -133,8 +134,8 @@ fn last_word(channel: &Channel, heir: Option<&Heir>) -> LastWord {
     }
 }
 
-/// Exchanges the messages of an upgrade. Fills `heir` and `released` as soon as each is known, because a later step may
-/// fail.
+/// Exchanges the messages of an upgrade. Fills `heir` and `released` as soon as each is known, because a
+/// later step may fail.
 fn converse(
     channel: &Channel,
     offer: &Offer,

@@ -1,4 +1,5 @@
-//! Checks of etcd, where the configuration comes from it: whether endpoints answer, and how far their clock is from this one.
+//! Checks of etcd, where the configuration comes from it: whether endpoints answer, and how far their clock
+//! is from this one.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -7,7 +8,7 @@ use std::time::Duration;
 use stdx::clock::HttpDate;
 
 use super::DoctorCheck;
-use crate::settings::{Settings, ResourceSource};
+use crate::settings::{ResourceSource, Settings};
 
 /// Longest wait for an endpoint.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -64,7 +65,8 @@ fn ask(endpoint: &str) -> std::io::Result<Option<String>> {
     Ok(field)
 }
 
-/// Connects to the first address that accepts, because a server often listens on only one of those of `localhost`.
+/// Connects to the first address that accepts, because a server often listens on only one of those of
+/// `localhost`.
 fn connect(authority: &str) -> std::io::Result<TcpStream> {
     let mut failed = std::io::Error::other("the name has no address");
     for address in authority.to_socket_addrs()?.take(ADDRESSES_MAX) {
@@ -76,8 +78,8 @@ fn connect(authority: &str) -> std::io::Result<TcpStream> {
     Err(failed)
 }
 
-/// The difference of the clocks in seconds, if it is too large; none also for a date that is up to that much away. The date
-/// is compared with those around now, so that it need not be parsed.
+/// The difference of the clocks in seconds, if it is too large; none also for a date that is up to that much
+/// away. The date is compared with those around now, so that it need not be parsed.
 fn skew(date: &str, now_s: u64) -> Option<String> {
     let mut formatted = HttpDate::new();
     let mut is_at = |second: u64| formatted.at(second).as_slice() == date.as_bytes();

@@ -1,4 +1,5 @@
-//! Checks of the instance that runs on the data folder: its version, its configuration, its workers, its certificates.
+//! Checks of the instance that runs on the data folder: its version, its configuration, its workers, its
+//! certificates.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use serde_json::Value;
 use stdx::clock::CivilTime;
 
 use super::DoctorCheck;
-use crate::admin_client::{AdminOutcome, AdminClient, address_of};
+use crate::admin_client::{AdminClient, AdminOutcome, address_of};
 use crate::ask::{InstanceRequest, ask};
 
 /// Days before the end of a certificate from which it needs attention.
@@ -101,7 +102,11 @@ fn faults(status: &Value) -> DoctorCheck {
     let key = first["key"].as_str().map(|key| format!("{key}: ")).unwrap_or_default();
     let reason = first["reason"].as_str().unwrap_or("unknown");
     let found = format!("{} faults, the first: {key}{reason}", faults.len());
-    DoctorCheck::attention("configuration", found, "`GET /apisix/admin/weir/verdicts` lists all with their places")
+    DoctorCheck::attention(
+        "configuration",
+        found,
+        "`GET /apisix/admin/weir/verdicts` lists all with their places",
+    )
 }
 
 /// Writes that fail; requests are served as before.
@@ -120,7 +125,8 @@ fn writes(status: &Value) -> Option<DoctorCheck> {
 fn certificates(node: &AdminClient, running: &RunningInstance) -> Option<DoctorCheck> {
     let control = address_of(Some(running), "control", &node.settings, node.settings.control).ok()??;
     let target = "/v1/weir/certificates";
-    let question = InstanceRequest { method: "GET", target, fields: &[], body: "", patience: PATIENCE, tls: None };
+    let question =
+        InstanceRequest { method: "GET", target, fields: &[], body: "", patience: PATIENCE, tls: None };
     let answer = ask(control, &question).ok().filter(|answer| answer.status == 200)?.body.ok()?;
     let now_s = stdx::clock::unix_time().as_secs();
     let soon = date(now_s + DAYS_LEFT * 86_400);
@@ -177,7 +183,10 @@ mod tests {
         let status = json!({"revision": 3, "workers": [{"worker": 0, "revision": 3}, {"worker": 1, "revision": 2}],
             "faults": [{"key": "/routes/1", "reason": "x"}]});
         assert_eq!(workers(&status).found, "1 of 2 run revision 3");
-        assert_eq!((workers(&status).state, faults(&status).state), (CheckState::Attention, CheckState::Attention));
+        assert_eq!(
+            (workers(&status).state, faults(&status).state),
+            (CheckState::Attention, CheckState::Attention)
+        );
         let good = json!({"revision": 3, "workers": [{"worker": 0, "revision": 3}], "faults": []});
         assert_eq!((workers(&good).state, faults(&good).state), (CheckState::Ok, CheckState::Ok));
     }

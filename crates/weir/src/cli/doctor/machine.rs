@@ -1,4 +1,5 @@
-//! Checks of the machine: limits of the process, memory, kernel settings, the clock. It reads `/proc` and `/sys`.
+//! Checks of the machine: limits of the process, memory, kernel settings, the clock. It reads `/proc` and
+//! `/sys`.
 
 use std::fs;
 
@@ -75,7 +76,9 @@ fn memory(settings: &Settings) -> DoctorCheck {
             format!("memory_limit is {}, and {} allows {}", mib(*limit), bound.name, mib(bound.bytes)),
             "lower memory_limit, or write auto: otherwise the kernel ends the process first",
         ),
-        (MemoryLimit::Bytes(limit), _) => DoctorCheck::ok("memory", format!("memory_limit is {}", mib(*limit))),
+        (MemoryLimit::Bytes(limit), _) => {
+            DoctorCheck::ok("memory", format!("memory_limit is {}", mib(*limit)))
+        }
         (MemoryLimit::Auto, Some(bound)) => {
             let MemoryBound { bytes, name, share, .. } = bound;
             DoctorCheck::ok("memory", format!("the limit is {share} of the {} of {name}", mib(bytes)))

@@ -11,7 +11,8 @@ use crate::settings::Settings;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Servers that are asked; a resolver asks no more either.
 const SERVERS_MAX: usize = 3;
-/// A question for the addresses of `localhost` (RFC 1035 section 4.1), which every server answers, if only with a refusal.
+/// A question for the addresses of `localhost` (RFC 1035 section 4.1), which every server answers, if only
+/// with a refusal.
 const QUESTION: &[u8] = b"\x57\x45\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x09localhost\x00\x00\x01\x00\x01";
 
 /// One check for each name server.

@@ -23,9 +23,10 @@ pub(super) fn data_folder(data: &Path) -> DoctorCheck {
     let name = "data folder";
     if !data.exists() {
         return match parent_of(data) {
-            Some(parent) => {
-                DoctorCheck::ok(name, format!("{} is made at the start, in {}", data.display(), parent.display()))
-            }
+            Some(parent) => DoctorCheck::ok(
+                name,
+                format!("{} is made at the start, in {}", data.display(), parent.display()),
+            ),
             None => DoctorCheck::failed(
                 name,
                 format!("{} cannot be made", data.display()),
@@ -47,7 +48,11 @@ pub(super) fn data_folder(data: &Path) -> DoctorCheck {
 /// Other users that may replace files in the data folder.
 pub(super) fn data_writers(data: &Path) -> Option<DoctorCheck> {
     let writers = boot::other_writers(data)?;
-    Some(DoctorCheck::attention("data folder", format!("{}: {writers}", data.display()), boot::WRITERS_ADVICE))
+    Some(DoctorCheck::attention(
+        "data folder",
+        format!("{}: {writers}", data.display()),
+        boot::WRITERS_ADVICE,
+    ))
 }
 
 fn space_left(data: &Path, free_bytes: u64) -> DoctorCheck {
@@ -145,7 +150,9 @@ fn pem(name: &'static str, path: &Path) -> DoctorCheck {
         Ok(text) if text.windows(11).any(|part| part == b"-----BEGIN ") => {
             DoctorCheck::ok(name, path.display().to_string())
         }
-        Ok(_) => DoctorCheck::failed(name, format!("{} is no PEM file", path.display()), "name a file in PEM form"),
+        Ok(_) => {
+            DoctorCheck::failed(name, format!("{} is no PEM file", path.display()), "name a file in PEM form")
+        }
         Err(error) => {
             let advice = "name a file that the user of the gateway can read";
             DoctorCheck::failed(name, format!("{}: {error}", path.display()), advice)

@@ -7,8 +7,9 @@
 //!  "considered": [{"id": "1", "name": "orders", "path": "/orders/*", "host": "*.example.com", "verdict": "matched"},
 //!                 {"id": "2", "path": "/*", "verdict": "outranked", "by": "1"}]}
 //! ```
-//! `closed` says why the answer is 503; `unplaced` lists faulty routes that are not in the table. Verdicts: `matched`,
-//! `method`, `remote_addr`, `host`, `vars`, `undecided`, `parameter`, `outranked`. A `detail` says more.
+//! `closed` says why the answer is 503; `unplaced` lists faulty routes that are not in the table. Verdicts:
+//! `matched`, `method`, `remote_addr`, `host`, `vars`, `undecided`, `parameter`, `outranked`. A `detail` says
+//! more.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,4 +1,5 @@
-//! `weir explain --tcp`: the stream route that a session would get. The question, and the text of the record for a terminal.
+//! `weir explain --tcp`: the stream route that a session would get. The question, and the text of the record
+//! for a terminal.
 
 use std::fmt::Write;
 
@@ -103,7 +104,8 @@ impl SessionRecord {
             let cells = self.considered.iter().map(|one| cell(one).chars().count());
             cells.chain([heading.len()]).max().unwrap_or(0)
         };
-        let (id, name) = (width("STREAM ROUTE", |one| &one.id), width("NAME", StreamRouteCandidate::shown_name));
+        let (id, name) =
+            (width("STREAM ROUTE", |one| &one.id), width("NAME", StreamRouteCandidate::shown_name));
         let heading = format!("{:<id$}  {:<name$}  VERDICT", "STREAM ROUTE", "NAME");
         let _ = writeln!(text, "\n{}", paint.faint(&heading));
         for candidate in &self.considered {

@@ -26,7 +26,8 @@ pub(super) enum OriginResponse {
     Repeat { block: Vec<u8>, times: u64, end: Vec<u8> },
 }
 
-/// Writes the response to a request, or its beginning, to `output`. `body_bytes` is the length of the request's body.
+/// Writes the response to a request, or its beginning, to `output`. `body_bytes` is the length of the
+/// request's body.
 pub(super) fn choose(head: &OriginRequestHead<'_>, body_bytes: u64, output: &mut Vec<u8>) -> OriginResponse {
     let mut reply = OriginResponseWriter { head, output };
     if head.target == b"/checked-out" {
@@ -81,7 +82,8 @@ struct OriginResponseWriter<'a> {
 }
 
 impl OriginResponseWriter<'_> {
-    /// A page that is kept as a whole response for the usual request: a GET of HTTP/1.1 that keeps its connection.
+    /// A page that is kept as a whole response for the usual request: a GET of HTTP/1.1 that keeps its
+    /// connection.
     fn known(mut self, kept: &'static [u8], body: &[u8]) -> OriginResponse {
         if !(self.head.is_1_1 && self.head.keep_alive && self.head.method == b"GET") {
             self.whole(200, "text/plain", body);
@@ -147,7 +149,11 @@ impl OriginResponseWriter<'_> {
     }
 
     fn repeat(&self, block: Vec<u8>, times: u64, end: Vec<u8>) -> OriginResponse {
-        if self.has_body(200) { OriginResponse::Repeat { block, times, end } } else { OriginResponse::Written }
+        if self.has_body(200) {
+            OriginResponse::Repeat { block, times, end }
+        } else {
+            OriginResponse::Written
+        }
     }
 
     fn head(&mut self, status: u16, content_type: &str, framing: &str) {
@@ -228,8 +234,8 @@ static LARGE_BODY: LazyLock<String> = LazyLock::new(|| {
     text
 });
 
-/// Objects as an API lists them, with identifiers, names, times and amounts that are all different, so that the text compresses
-/// as a list of a database does: about eight to one.
+/// Objects as an API lists them, with identifiers, names, times and amounts that are all different, so that
+/// the text compresses as a list of a database does: about eight to one.
 static JSON_BODY: LazyLock<String> = LazyLock::new(|| {
     let order = |number: u64| {
         let scattered = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -282,13 +288,16 @@ mod tests {
     fn pages_for_measurements() {
         let (small, left) = answer("GET /checked-out HTTP/1.1\r\n\r\n");
         assert!(
-            small.ends_with("Content-Length: 21\r\n\r\nchecked-out response.") && left == OriginResponse::Written
+            small.ends_with("Content-Length: 21\r\n\r\nchecked-out response.")
+                && left == OriginResponse::Written
         );
         let (json, _) = answer("GET /sample.json HTTP/1.1\r\n\r\n");
         let (_, json) = json.split_once("\r\n\r\n").unwrap();
         assert!((26_000..27_500).contains(&json.len()), "{}", json.len());
         assert!(serde_json::from_str::<Value>(json).is_ok_and(|orders| orders.as_array().is_some()));
-        let OriginResponse::Static(large) = answer("GET /sample.html HTTP/1.1\r\n\r\n").1 else { panic!("not kept") };
+        let OriginResponse::Static(large) = answer("GET /sample.html HTTP/1.1\r\n\r\n").1 else {
+            panic!("not kept")
+        };
         assert!(large.ends_with(LARGE_BODY.as_bytes()) && LARGE_BODY.len() == LARGE_BYTES);
         let (old, _) = answer("GET /checked-out HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
         assert!(old.contains("Connection: keep-alive\r\n"), "{old}");
@@ -331,7 +340,10 @@ mod tests {
             "GET /echo-frames HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
         );
-        assert!(text.starts_with("HTTP/1.1 101 Switching Protocols\r\n") && left == OriginResponse::Frames, "{text}");
+        assert!(
+            text.starts_with("HTTP/1.1 101 Switching Protocols\r\n") && left == OriginResponse::Frames,
+            "{text}"
+        );
         assert!(text.ends_with("Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"), "{text}");
     }
 }

@@ -91,8 +91,8 @@ impl Frames {
         }
     }
 
-    /// The frame, once its header is complete; writes the header of the echo. Fails at a frame that RFC 6455 forbids a
-    /// client to send.
+    /// The frame, once its header is complete; writes the header of the echo. Fails at a frame that RFC 6455
+    /// forbids a client to send.
     fn begin(&self, output: &mut Vec<u8>) -> Result<Option<FramePayload>, ()> {
         let header = &self.header[..self.header_bytes];
         let &[first, second, ..] = header else { return Ok(None) };

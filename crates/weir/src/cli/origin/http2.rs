@@ -1,6 +1,7 @@
-//! HTTP/2 in clear text, by prior knowledge: calls of gRPC, and the pages that measurements ask for. It knows no routes
-//! besides. Unlike the rest of the origin it is driven by the gateway's own crate `http2`, because an origin has to cost
-//! less than the gateway in front of it; that crate is compared with the `h2` crate and with grpc-go by tests.
+//! HTTP/2 in clear text, by prior knowledge: calls of gRPC, and the pages that measurements ask for. It knows
+//! no routes besides. Unlike the rest of the origin it is driven by the gateway's own crate `http2`, because
+//! an origin has to cost less than the gateway in front of it; that crate is compared with the `h2` crate and
+//! with grpc-go by tests.
 //!
 //! | request | response |
 //! |---|---|
@@ -25,7 +26,8 @@ use super::answer;
 /// The start of a connection of HTTP/2; the rest of the preface may be on its way.
 pub(super) const START: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 
-/// Serves one connection until the client closes it or breaks a rule. `begun` are the bytes that were read from it.
+/// Serves one connection until the client closes it or breaks a rule. `begun` are the bytes that were read
+/// from it.
 pub(super) async fn serve(stream: &mut TcpStream, begun: &[u8]) -> io::Result<()> {
     let mut server = OriginHttp2Connection {
         connection: Connection::server(Config {
@@ -70,7 +72,8 @@ struct OriginHttp2Connection {
 
 /// A response body that is not written yet, as far as windows and output allow.
 struct PendingBody {
-    /// The body is this piece, repeated and cut. Each is a DATA frame of its own, as messages of gRPC commonly are.
+    /// The body is this piece, repeated and cut. Each is a DATA frame of its own, as messages of gRPC
+    /// commonly are.
     piece: Cow<'static, [u8]>,
     written: u64,
     bytes: u64,
@@ -88,7 +91,8 @@ enum OriginHttp2Reply {
 }
 
 impl OriginHttp2Connection {
-    /// Takes bytes of the client and answers complete requests. False if the client broke a rule: the output tells it so.
+    /// Takes bytes of the client and answers complete requests. False if the client broke a rule: the output
+    /// tells it so.
     fn receive(&mut self, input: &[u8]) -> bool {
         let now_ms = self.began.elapsed().as_millis() as u64;
         let is_sound = self.connection.receive(input, now_ms).is_ok();
@@ -199,8 +203,9 @@ impl OriginHttp2Connection {
 
 /// Chooses the answer. `message` is the body of the request: a message of gRPC with its prefix.
 fn reply(path: &[u8], message: &[u8]) -> OriginHttp2Reply {
-    let page =
-        |piece: Cow<'static, [u8]>, bytes| OriginHttp2Reply::Page(PendingBody { piece, written: 0, bytes, is_grpc: false });
+    let page = |piece: Cow<'static, [u8]>, bytes| {
+        OriginHttp2Reply::Page(PendingBody { piece, written: 0, bytes, is_grpc: false })
+    };
     if let Some(method) = path.strip_prefix(b"/lab.Echo/") {
         let times = match method.strip_prefix(b"Stream") {
             None if method == b"Unary" => Some(1),
@@ -212,7 +217,12 @@ fn reply(path: &[u8], message: &[u8]) -> OriginHttp2Reply {
             return OriginHttp2Reply::Failed(INTERNAL);
         }
         let bytes = times * message.len() as u64;
-        return OriginHttp2Reply::Call(PendingBody { piece: message.to_vec().into(), written: 0, bytes, is_grpc: true });
+        return OriginHttp2Reply::Call(PendingBody {
+            piece: message.to_vec().into(),
+            written: 0,
+            bytes,
+            is_grpc: true,
+        });
     }
     if path == b"/checked-out" {
         return page(answer::SMALL_BODY.into(), answer::SMALL_BODY.len() as u64);
@@ -228,7 +238,8 @@ fn reply(path: &[u8], message: &[u8]) -> OriginHttp2Reply {
     }
 }
 
-/// Whether these bytes are one message: a byte that says that it is not compressed, its length in four bytes, the message.
+/// Whether these bytes are one message: a byte that says that it is not compressed, its length in four bytes,
+/// the message.
 fn is_message(bytes: &[u8]) -> bool {
     match bytes {
         [0, a, b, c, d, rest @ ..] => u32::from_be_bytes([*a, *b, *c, *d]) as usize == rest.len(),

@@ -35,7 +35,8 @@ pub(super) fn parse_head(input: &[u8]) -> Result<Option<OriginRequestHead<'_>>, 
         return if input.len() >= super::INPUT_BYTES { Err(431) } else { Ok(None) };
     };
     let (line, facts) = (head.line, head.facts);
-    // Chunked wins over a length (RFC 9112, 6.3), so that a request that a gateway has passed on with both is answered.
+    // Chunked wins over a length (RFC 9112, 6.3), so that a request that a gateway has passed on with both is
+    // answered.
     let body = if facts.is_chunked { Body::CHUNKED } else { Body::of_length(facts.length.unwrap_or(0)) };
     Ok(Some(OriginRequestHead {
         method: line.method,

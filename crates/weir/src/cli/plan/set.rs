@@ -1,5 +1,5 @@
-//! A resource file as a whole set for the Admin API: it is sent as one document, and faults in the response get their
-//! lines in the file. Knows no command.
+//! A resource file as a whole set for the Admin API: it is sent as one document, and faults in the response
+//! get their lines in the file. Knows no command.
 
 use std::path::Path;
 
@@ -44,7 +44,10 @@ impl WholeSet {
     }
 
     /// The plan in a response, or the faults that prevent one.
-    pub(in crate::cli) fn plan(&self, answer: InstanceResponse) -> anyhow::Result<Result<ConfigPlan, Vec<String>>> {
+    pub(in crate::cli) fn plan(
+        &self,
+        answer: InstanceResponse,
+    ) -> anyhow::Result<Result<ConfigPlan, Vec<String>>> {
         match self.faults(&answer) {
             Some(faults) => Ok(Err(faults)),
             None => read(answer).map(Ok),
@@ -52,7 +55,10 @@ impl WholeSet {
     }
 
     /// The JSON of a 200, or the faults that prevent it.
-    pub(in crate::cli) fn outcome(&self, answer: InstanceResponse) -> anyhow::Result<Result<Value, Vec<String>>> {
+    pub(in crate::cli) fn outcome(
+        &self,
+        answer: InstanceResponse,
+    ) -> anyhow::Result<Result<Value, Vec<String>>> {
         match self.faults(&answer) {
             Some(faults) => Ok(Err(faults)),
             None => agreed(answer).map(Ok),
@@ -86,7 +92,8 @@ impl WholeSet {
         in_order(faults.iter().map(|fault| self.place(fault)).collect())
     }
 
-    /// The number of the line that the fault is about, and the fault as text. A fault outside the file comes last.
+    /// The number of the line that the fault is about, and the fault as text. A fault outside the file comes
+    /// last.
     fn place(&self, fault: &ConfigFault) -> (usize, String) {
         match self.document.place(fault) {
             Some(placed) => (placed.line, placed.to_string()),

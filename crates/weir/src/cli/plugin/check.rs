@@ -10,7 +10,8 @@ use crate::terminal::{Paint, print};
 
 /// Load a plugin in the sandbox and print what it is
 ///
-/// Does what an upload does, without an instance: the code is compiled and asked for its priority, phases and schema.
+/// Does what an upload does, without an instance: the code is compiled and asked for its priority, phases and
+/// schema.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct PluginCheckArguments {
     #[command(flatten)]

@@ -1,4 +1,5 @@
-//! The file of a plugin: its content, its name and its language, and its code, loaded in the sandbox. It names no language.
+//! The file of a plugin: its content, its name and its language, and its code, loaded in the sandbox. It
+//! names no language.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! `weir plugin list|activate|rollback|canary|remove`: the plugins of the running instance and the versions that serve.
+//! `weir plugin list|activate|rollback|canary|remove`: the plugins of the running instance and the versions
+//! that serve.
 
 use std::process::ExitCode;
 

@@ -13,8 +13,9 @@ use crate::terminal::{Paint, print};
 
 /// Give the running instance one more version of a plugin
 ///
-/// The instance loads the version in its sandbox first: a faulty one is refused and changes nothing. The first version of a
-/// plugin is active at once; a later one serves nothing until it is activated or gets a share of the requests.
+/// The instance loads the version in its sandbox first: a faulty one is refused and changes nothing. The
+/// first version of a plugin is active at once; a later one serves nothing until it is activated or gets a
+/// share of the requests.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct PushArguments {
     #[command(flatten)]

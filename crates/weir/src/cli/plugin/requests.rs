@@ -1,4 +1,5 @@
-//! The file of `weir plugin test`: written requests, the answers of the upstream, and what is expected. It runs nothing.
+//! The file of `weir plugin test`: written requests, the answers of the upstream, and what is expected. It
+//! runs nothing.
 
 use std::collections::BTreeMap;
 

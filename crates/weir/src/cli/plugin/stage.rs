@@ -1,12 +1,14 @@
-//! Runs the phases of one plugin on one request, without sockets of a gateway, and records what each phase changed. It knows
-//! no language and prints nothing.
+//! Runs the phases of one plugin on one request, without sockets of a gateway, and records what each phase
+//! changed. It knows no language and prints nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, PhaseDecision, Flow, PHASE_WAIT_MS, PluginPhase, Plugin, Portion, BufferedReply, ResponseStep};
+use exchange::plugin::{
+    BodyNeed, BufferedReply, Flow, PHASE_WAIT_MS, PhaseDecision, Plugin, PluginPhase, Portion, ResponseStep,
+};
 use exchange::testing::{Scene, lines, respond};
 
 use super::requests::WrittenRequest;
@@ -62,7 +64,11 @@ impl PluginTrial<'_> {
     ///
     /// # Errors
     /// The request is none, or a phase did not end in its time.
-    pub(super) async fn run(&self, scene: &mut Scene, written: &WrittenRequest) -> anyhow::Result<TrialOutcome> {
+    pub(super) async fn run(
+        &self,
+        scene: &mut Scene,
+        written: &WrittenRequest,
+    ) -> anyhow::Result<TrialOutcome> {
         let mut exchange = scene.exchange(&written.text()?);
         let exchange = &mut *exchange;
         exchange.instance.set(INSTANCE);

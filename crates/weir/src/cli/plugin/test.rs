@@ -1,5 +1,5 @@
-//! `weir plugin test`: runs a plugin on written requests without an instance, prints what each phase changed, and compares
-//! the outcome with what is expected.
+//! `weir plugin test`: runs a plugin on written requests without an instance, prints what each phase changed,
+//! and compares the outcome with what is expected.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,14 +16,15 @@ use serde_json::{Value, json};
 
 use super::file::{FileArguments, code, settings};
 use super::requests::{Expectation, RequestFile, WrittenRequest};
-use super::stage::{TrialOutcome, PluginTrial};
+use super::stage::{PluginTrial, TrialOutcome};
 use crate::boot;
 use crate::terminal::{Paint, print};
 
 /// Run a plugin on written requests and print what each phase changes
 ///
-/// Needs no instance. The file of requests is YAML or JSON: a list of requests with `path`, `headers`, `body`, the `response`
-/// of the upstream, and `expect`. Ends with exit code 1 if an outcome is not as expected.
+/// Needs no instance. The file of requests is YAML or JSON: a list of requests with `path`, `headers`,
+/// `body`, the `response` of the upstream, and `expect`. Ends with exit code 1 if an outcome is not as
+/// expected.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct TestArguments {
     #[command(flatten)]

@@ -3,8 +3,8 @@
 use super::draft::{At, Draft, Spot};
 use super::tree::{Content, YamlNode};
 
-/// `deployment.admin.admin_key`: a list of keys with roles. An empty key is replaced by a random one, as without the
-/// list.
+/// `deployment.admin.admin_key`: a list of keys with roles. An empty key is replaced by a random one, as
+/// without the list.
 pub(super) fn admin_key(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let items = match &spot.node.content {
         Content::List(items) => items,
@@ -60,9 +60,9 @@ fn one_key(draft: &mut Draft<'_>, spot: &Spot<'_>) -> Option<String> {
     Some(format!("{role}:{key}"))
 }
 
-/// `deployment.admin.allow_admin`: an empty list admits every address, as in APISIX. A list with more than loopback
-/// addresses makes the Admin API listen on APISIX's default address, if none is written, because clients from outside
-/// could not reach loopback.
+/// `deployment.admin.allow_admin`: an empty list admits every address, as in APISIX. A list with more than
+/// loopback addresses makes the Admin API listen on APISIX's default address, if none is written, because
+/// clients from outside could not reach loopback.
 pub(super) fn allow_admin(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let everybody = match &spot.node.content {
         Content::Null => true,
@@ -103,7 +103,8 @@ pub(super) fn https_admin(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
 }
 
-/// `deployment.admin.admin_api_mtls`: files that count with `https_admin`. An empty text is none, as in the samples.
+/// `deployment.admin.admin_api_mtls`: files that count with `https_admin`. An empty text is none, as in the
+/// samples.
 pub(super) fn admin_api_mtls(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     super::listeners::names(draft, spot, &MTLS_FILES.map(|(name, _)| name));
     for (name, setting) in MTLS_FILES {

@@ -1,5 +1,5 @@
-//! The source of objects and the role of the instance: `deployment.role`, the providers, `deployment.etcd`, the
-//! keyring. Opens no connection.
+//! The source of objects and the role of the instance: `deployment.role`, the providers, `deployment.etcd`,
+//! the keyring. Opens no connection.
 
 use super::draft::{At, Draft, Spot};
 use super::profile;
@@ -159,8 +159,8 @@ fn from_etcd(draft: &mut Draft<'_>, at: &At) {
     }
 }
 
-/// A data plane reads only the file beside the configuration. For the role `traditional`, APISIX of today takes objects
-/// from the Admin API, and older versions from the file: here the file is used if it exists.
+/// A data plane reads only the file beside the configuration. For the role `traditional`, APISIX of today
+/// takes objects from the Admin API, and older versions from the file: here the file is used if it exists.
 fn from_file(draft: &mut Draft<'_>, at: &At, format: &str, role: DeploymentRole) {
     if role == DeploymentRole::ControlPlane {
         let reason = "a control plane has no objects of its own to give out; write `etcd`".to_owned();

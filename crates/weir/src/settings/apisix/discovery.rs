@@ -1,4 +1,5 @@
-//! `discovery` of a `config.yaml`: the blocks of registries, which have APISIX's shape here. Starts no registry.
+//! `discovery` of a `config.yaml`: the blocks of registries, which have APISIX's shape here. Starts no
+//! registry.
 
 use serde_json::{Map, Value};
 

@@ -1,5 +1,5 @@
-//! The result of reading a `config.yaml`, while it is read: settings, faults, remarks, and the values that can be
-//! decided only when all keys are known. Knows no key.
+//! The result of reading a `config.yaml`, while it is read: settings, faults, remarks, and the values that
+//! can be decided only when all keys are known. Knows no key.
 
 use std::path::{Path, PathBuf};
 
@@ -98,8 +98,11 @@ impl<'a> Draft<'a> {
     /// Writes a setting; faults of its value name the key `at`.
     pub(super) fn set(&mut self, at: &At, setting: &str, values: Vec<String>) {
         let setting = setting_called(setting).expect("a setting of that name; a test looks each of them up");
-        let place =
-            SettingLocation::Translated { path: self.path.to_owned(), line: at.line, key: at.key.as_str().into() };
+        let place = SettingLocation::Translated {
+            path: self.path.to_owned(),
+            line: at.line,
+            key: at.key.as_str().into(),
+        };
         self.written.insert(setting, values, place);
     }
 
@@ -123,8 +126,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// A path of APISIX as a path for Weir: a relative one is under the installation folder, which has the file in its
-    /// `conf`.
+    /// A path of APISIX as a path for Weir: a relative one is under the installation folder, which has the
+    /// file in its `conf`.
     pub(super) fn beneath_home(&self, path: &str) -> String {
         if Path::new(path).is_absolute() {
             return path.to_owned();

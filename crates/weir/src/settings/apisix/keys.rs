@@ -1,5 +1,5 @@
-//! The table of APISIX's `config.yaml`: every key that is known here, and its effect. The reference page is made from
-//! it. Reads no file.
+//! The table of APISIX's `config.yaml`: every key that is known here, and its effect. The reference page is
+//! made from it. Reads no file.
 
 use super::draft::{Draft, Spot};
 use super::{
@@ -12,7 +12,8 @@ pub(super) struct ApisixKey {
     /// `apisix.node_listen`; `plugin_attr.*` covers each key of the section without a row of its own.
     pub(super) path: &'static str,
     pub(super) act: Act,
-    /// The text for the reference page; for a key without effect, refused or fixed, also the reason in its message.
+    /// The text for the reference page; for a key without effect, refused or fixed, also the reason in its
+    /// message.
     pub(super) says: &'static str,
     /// Whether the key has an effect with an empty value.
     pub(super) takes_null: bool,

@@ -1,4 +1,5 @@
-//! The listeners: `apisix.node_listen`, `ssl`, `control`, `status`, the Admin API and the metrics. Opens no socket.
+//! The listeners: `apisix.node_listen`, `ssl`, `control`, `status`, the Admin API and the metrics. Opens no
+//! socket.
 
 use stdx::nearest::nearest;
 
@@ -200,8 +201,8 @@ pub(super) fn ssl(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
 }
 
-/// `apisix.ssl.ssl_ciphers`. The list in APISIX's own settings names suites that are not offered here; it must not keep an
-/// instance from starting, so that those are left out as long as one is left.
+/// `apisix.ssl.ssl_ciphers`. The list in APISIX's own settings names suites that are not offered here; it
+/// must not keep an instance from starting, so that those are left out as long as one is left.
 fn ciphers(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let Some(text) = draft.text(spot) else { return };
     let named = text.split(':').filter(|name| !name.is_empty());
@@ -217,7 +218,8 @@ fn ciphers(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     draft.set_one(&spot.at(), "ssl_ciphers", known.join(":"));
 }
 
-/// Decides the values that depend on more than one key. Runs after the one of `deployment`, which knows the role.
+/// Decides the values that depend on more than one key. Runs after the one of `deployment`, which knows the
+/// role.
 pub(super) fn finish(draft: &mut Draft<'_>) {
     let listening = std::mem::take(&mut draft.listening);
     let opened = listening.admin_opened.map(|at| (at, "0.0.0.0:9180".to_owned()));
@@ -300,8 +302,9 @@ fn socket(draft: &mut Draft<'_>, spot: &Spot<'_>, ip: &str, port: &str) -> Optio
         return None;
     }
     names(draft, spot, &["ip", "port"]);
-    let text =
-        |name: &str, default: &str| spot.node.get(name).and_then(YamlNode::text).unwrap_or(default).to_owned();
+    let text = |name: &str, default: &str| {
+        spot.node.get(name).and_then(YamlNode::text).unwrap_or(default).to_owned()
+    };
     let address = address(&text("ip", ip), &text("port", port));
     check(draft, &spot.at(), &address).then_some(address)
 }

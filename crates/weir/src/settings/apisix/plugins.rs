@@ -33,8 +33,8 @@ pub(super) struct BodyLimits {
     largest: Option<(At, u64)>,
 }
 
-/// `plugins`: those of the list that are built in. An object that names another one is faulty, so that no route is
-/// served without a plugin that protects it.
+/// `plugins`: those of the list that are built in. An object that names another one is faulty, so that no
+/// route is served without a plugin that protects it.
 pub(super) fn list(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let Some(names) = draft.texts(spot) else { return };
     let is_known = |name: &String| plugins::ALL.iter().any(|kind| kind.name == name);
@@ -106,7 +106,8 @@ pub(super) fn runner_command(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
 }
 
-/// `nginx_config.envs`: the variables of the runner. `NAME=` unsets one in nginx, and an empty value is as good.
+/// `nginx_config.envs`: the variables of the runner. `NAME=` unsets one in nginx, and an empty value is as
+/// good.
 pub(super) fn runner_environment(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let Some(variables) = draft.texts(spot) else { return };
     let (given, kept): (Vec<_>, Vec<_>) =

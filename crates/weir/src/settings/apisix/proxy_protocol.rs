@@ -1,5 +1,5 @@
-//! The PROXY protocol and the client's address: `apisix.proxy_protocol` and the keys of nginx's realip module, of which one
-//! list of peers serves both. Opens nothing.
+//! The PROXY protocol and the client's address: `apisix.proxy_protocol` and the keys of nginx's realip
+//! module, of which one list of peers serves both. Opens nothing.
 
 use super::draft::{At, Draft, Spot};
 use super::listeners::{address, check, names};
@@ -56,8 +56,8 @@ pub(super) fn real_ip_from(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     }
 }
 
-/// Settles the list of peers. With `real_ip_header: proxy_protocol` they name clients by the header alone, so that no field
-/// counts; APISIX takes such connections from any peer and believes those of the list.
+/// Settles the list of peers. With `real_ip_header: proxy_protocol` they name clients by the header alone, so
+/// that no field counts; APISIX takes such connections from any peer and believes those of the list.
 pub(super) fn finish(draft: &mut Draft<'_>) {
     let ProxyProtocol { http, https, from, stream, names_client } = std::mem::take(&mut draft.proxy_protocol);
     if let Some((at, networks)) = from.clone().filter(|_| !names_client) {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::super::reference::check_page;
 use super::draft::setting_called;
-use super::keys::{Act, KEYS, ApisixKey};
+use super::keys::{Act, ApisixKey, KEYS};
 
 #[test]
 fn the_page_of_the_keys_is_up_to_date() {

@@ -1,4 +1,5 @@
-//! Layer 4: `apisix.proxy_mode`, `apisix.stream_proxy` and the switches of `apisix.proxy_protocol` for it. Opens no socket.
+//! Layer 4: `apisix.proxy_mode`, `apisix.stream_proxy` and the switches of `apisix.proxy_protocol` for it.
+//! Opens no socket.
 
 use super::super::fault::SettingLocation;
 use super::super::parse;
@@ -137,7 +138,8 @@ fn with_address(text: &str) -> String {
     }
 }
 
-/// Decides which layers are served, and writes the listeners of layer 4. Runs before the listeners of HTTP are decided.
+/// Decides which layers are served, and writes the listeners of layer 4. Runs before the listeners of HTTP
+/// are decided.
 pub(super) fn finish(draft: &mut Draft<'_>) {
     let stream = std::mem::take(&mut draft.stream);
     let mode = match (stream.mode, stream.only) {

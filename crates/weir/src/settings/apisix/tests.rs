@@ -1,5 +1,5 @@
-//! Reading of a `config.yaml`: texts, and the settings, remarks and faults that they give. The modules hold the tables,
-//! by subject.
+//! Reading of a `config.yaml`: texts, and the settings, remarks and faults that they give. The modules hold
+//! the tables, by subject.
 
 mod deployment;
 mod listeners;
@@ -28,7 +28,8 @@ fn read(path: &str, text: &str) -> Outcome {
     all.override_with(written);
     match Settings::from_written(&all, faults) {
         Ok(settings) => {
-            let defaults = Settings::from_written(&WrittenSettings::defaults(), Vec::new()).unwrap().in_force();
+            let defaults =
+                Settings::from_written(&WrittenSettings::defaults(), Vec::new()).unwrap().in_force();
             let differing = settings.in_force().into_iter().filter(|setting| !defaults.contains(setting));
             (differing.map(|(name, value)| format!("{name} {value}")).collect(), remarks, Vec::new())
         }
@@ -36,7 +37,8 @@ fn read(path: &str, text: &str) -> Outcome {
     }
 }
 
-/// Checks that the text gives exactly these settings, remarks and faults; of a remark or fault, its beginning.
+/// Checks that the text gives exactly these settings, remarks and faults; of a remark or fault, its
+/// beginning.
 fn check(text: &str, settings: &[&str], remarks: &[&str], faults: &[&str]) {
     let (found_settings, found_remarks, found_faults) = read("c.yaml", text);
     assert_eq!(found_settings, settings, "{text}");

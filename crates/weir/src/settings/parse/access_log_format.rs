@@ -1,4 +1,5 @@
-//! The settings `access_log_format` and `stream_access_log_format`: a template, or fields of a JSON object. Renders nothing.
+//! The settings `access_log_format` and `stream_access_log_format`: a template, or fields of a JSON object.
+//! Renders nothing.
 
 use router::vars::{BuiltinVariable, Template, Variable};
 use stdx::nearest::misspelt;

@@ -1,5 +1,6 @@
-//! Settings that hold secrets: texts, keys of encryption and keys of the Admin API. A message about a fault shows no value;
-//! of an Admin key with a role it shows the text in front of the colon, where the role belongs.
+//! Settings that hold secrets: texts, keys of encryption and keys of the Admin API. A message about a fault
+//! shows no value; of an Admin key with a role it shows the text in front of the colon, where the role
+//! belongs.
 
 use control::Role;
 
@@ -14,7 +15,8 @@ pub(in super::super) fn secret(given: &SettingTexts) -> Result<Option<Secret>, S
     Ok(given.values.first().filter(|text| !text.is_empty()).cloned().map(Secret::new))
 }
 
-/// The keys that secrets are encrypted with, separated by commas. A message about a faulty key does not show the key.
+/// The keys that secrets are encrypted with, separated by commas. A message about a faulty key does not show
+/// the key.
 pub(in super::super) fn keyring(given: &SettingTexts) -> Result<Keyring, String> {
     let keys: Vec<String> =
         given.values.iter().flat_map(|text| text.split(',')).map(|key| key.trim().to_owned()).collect();

@@ -7,8 +7,8 @@ use super::super::written::SettingTexts;
 use super::addresses::address;
 use super::{items, single};
 
-/// Most addresses of one list, ranges counted port by port. Each has a socket and a task in every worker, so that a range
-/// written by mistake (`1-65535`) would take all descriptors of the process.
+/// Most addresses of one list, ranges counted port by port. Each has a socket and a task in every worker, so
+/// that a range written by mistake (`1-65535`) would take all descriptors of the process.
 const STREAM_ADDRESSES_MAX: usize = 1_000;
 
 /// Any number of listening addresses with a port or a range of ports, or `off`.

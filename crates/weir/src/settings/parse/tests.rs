@@ -66,14 +66,16 @@ fn keys_with_roles() {
             .collect::<Vec<_>>()
             .join("; "))
     };
-    let check =
-        |place: SettingLocation, values: &[&str], expected: Result<&str, &str>| match (at(place, values), expected) {
-            (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{values:?}"),
-            (Err::<String, String>(reason), Err(part)) => {
-                assert!(reason.contains(part), "{values:?}: {reason}")
-            }
-            (found, expected) => panic!("{values:?}: {found:?}, not {expected:?}"),
-        };
+    let check = |place: SettingLocation, values: &[&str], expected: Result<&str, &str>| match (
+        at(place, values),
+        expected,
+    ) {
+        (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{values:?}"),
+        (Err::<String, String>(reason), Err(part)) => {
+            assert!(reason.contains(part), "{values:?}: {reason}")
+        }
+        (found, expected) => panic!("{values:?}: {found:?}, not {expected:?}"),
+    };
     let file = || SettingLocation::File { path: "config.yaml".into(), line: 3 };
     check(SettingLocation::Default, &[], Ok(""));
     check(
@@ -102,7 +104,10 @@ fn versions_and_plugins() {
     }
     assert_eq!(plugins(&given("all")), Ok(None));
     assert_eq!(plugins(&given("cors, key-auth")), Ok(Some(vec!["cors".to_owned(), "key-auth".to_owned()])));
-    assert_eq!(plugins(&SettingTexts { values: Vec::new(), place: SettingLocation::Flag }), Ok(Some(Vec::new())));
+    assert_eq!(
+        plugins(&SettingTexts { values: Vec::new(), place: SettingLocation::Flag }),
+        Ok(Some(Vec::new()))
+    );
     assert_eq!(
         plugins(&given("cors,key-outh")),
         Err("there is no plugin `key-outh`; did you mean `key-auth`?".to_owned())

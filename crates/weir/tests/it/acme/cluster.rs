@@ -1,5 +1,5 @@
-//! Several instances on one etcd: one of them orders, every one answers challenges and serves the certificate, and another
-//! one takes over when the first is gone.
+//! Several instances on one etcd: one of them orders, every one answers challenges and serves the
+//! certificate, and another one takes over when the first is gone.
 
 use serde_json::{Value, json};
 use testkit::{Etcd, Pebble, Weir, wait_for, wait_until};

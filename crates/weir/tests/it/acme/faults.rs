@@ -1,5 +1,5 @@
-//! Authorities that are down, send garbage, limit or refuse, and names that never validate: attempts pause, another
-//! authority is asked, and the state says why.
+//! Authorities that are down, send garbage, limit or refuse, and names that never validate: attempts pause,
+//! another authority is asked, and the state says why.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

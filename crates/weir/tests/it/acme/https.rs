@@ -1,4 +1,5 @@
-//! From an order to HTTPS: certificates that were proven over HTTP, over TLS and on demand serve clients on a TLS listener.
+//! From an order to HTTPS: certificates that were proven over HTTP, over TLS and on demand serve clients on a
+//! TLS listener.
 
 use std::net::SocketAddr;
 use std::process::{Command, Output, Stdio};
@@ -9,7 +10,8 @@ use testkit::{Origin, Pebble, PebbleSettings, Weir, wait_until};
 use super::{ordering, state_of, wait_for_state};
 use crate::support::everything_to;
 
-/// A free port for TLS, a Pebble that asks for answers there, and a gateway to `origin` with these settings more.
+/// A free port for TLS, a Pebble that asks for answers there, and a gateway to `origin` with these settings
+/// more.
 fn with_tls(origin: &Origin, domains: &str, more: &[&str]) -> (Pebble, Weir) {
     let [http_port, tls_port] = [Pebble::free_port(), Pebble::free_port()];
     let pebble = Pebble::start(PebbleSettings { http_port, tls_port, ..PebbleSettings::default() });
@@ -22,7 +24,8 @@ fn with_tls(origin: &Origin, domains: &str, more: &[&str]) -> (Pebble, Weir) {
     (pebble, weir)
 }
 
-/// The output of curl for `https://NAME/` at `address`, with the authority's root as the only one that is trusted.
+/// The output of curl for `https://NAME/` at `address`, with the authority's root as the only one that is
+/// trusted.
 fn https(pebble: &Pebble, address: SocketAddr, name: &str) -> Output {
     let port = address.port();
     let mut command = Command::new("curl");

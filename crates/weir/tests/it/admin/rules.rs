@@ -1,5 +1,5 @@
-//! Rules of APISIX about objects that show only from outside: which upstream wins, which fields belong to the gateway,
-//! how stream routes are treated.
+//! Rules of APISIX about objects that show only from outside: which upstream wins, which fields belong to the
+//! gateway, how stream routes are treated.
 
 use serde_json::{Value, json};
 use testkit::{Origin, Weir};

@@ -1,4 +1,5 @@
-//! Exchanges that break off: each side learns that the other has closed, and no cut message is taken for a whole one.
+//! Exchanges that break off: each side learns that the other has closed, and no cut message is taken for a
+//! whole one.
 
 use std::io::ErrorKind;
 

@@ -41,8 +41,8 @@ fn client_leaving_during_connect_is_noticed() {
 
 #[test]
 fn client_leaving_behind_unread_body_is_noticed() {
-    // More than is read before a node is chosen, so that the rest is in the kernel's buffer, before the end of the
-    // stream.
+    // More than is read before a node is chosen, so that the rest is in the kernel's buffer, before the end
+    // of the stream.
     let head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 40000\r\n\r\n";
     let request = [head.as_bytes(), &[b'x'; 20_000]].concat();
     leave_while_connecting(&request);

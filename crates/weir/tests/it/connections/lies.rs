@@ -87,8 +87,8 @@ fn response_before_the_request_is_not_reused() {
         Reply::raw(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nearlyHTTP/1.1 200 OK\r\n\r\n")
     });
     let weir = in_front_of(&origin);
-    // A response sent before the request may be taken for the response to it; but only that one, and the connection is
-    // not kept.
+    // A response sent before the request may be taken for the response to it; but only that one, and the
+    // connection is not kept.
     let mut client = weir.client();
     client.get("/");
     client.get("/");

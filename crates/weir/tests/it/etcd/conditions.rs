@@ -1,4 +1,5 @@
-//! Writes under conditions and the history of an object with etcd, where another instance may write at the same time.
+//! Writes under conditions and the history of an object with etcd, where another instance may write at the
+//! same time.
 
 use std::thread;
 

@@ -1,5 +1,6 @@
-//! A full disk. Under the embedded store, writes are refused and no acknowledged write is lost; under the copy of
-//! etcd's data, the instance goes on and reports the fault. The disk is a small tmpfs, which only root can mount.
+//! A full disk. Under the embedded store, writes are refused and no acknowledged write is lost; under the
+//! copy of etcd's data, the instance goes on and reports the fault. The disk is a small tmpfs, which only
+//! root can mount.
 
 use std::fs;
 use std::path::{Path, PathBuf};

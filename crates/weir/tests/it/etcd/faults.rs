@@ -1,5 +1,5 @@
-//! Failures of etcd: traffic goes on, no acknowledged write is lost, older data is never served after newer data, and
-//! in the end every instance has the data of etcd.
+//! Failures of etcd: traffic goes on, no acknowledged write is lost, older data is never served after newer
+//! data, and in the end every instance has the data of etcd.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

@@ -1,5 +1,5 @@
-//! Encrypted fields in etcd in APISIX's format: read and written alike by every instance, and unreadable without the
-//! key.
+//! Encrypted fields in etcd in APISIX's format: read and written alike by every instance, and unreadable
+//! without the key.
 
 use serde_json::{Value, json};
 use testkit::{Etcd, Origin, Weir, wait_until};

@@ -1,5 +1,5 @@
-//! Plans, revisions and rollbacks with etcd: a file is applied in one step everywhere, any instance reports the
-//! changes, and rollbacks use the history of etcd.
+//! Plans, revisions and rollbacks with etcd: a file is applied in one step everywhere, any instance reports
+//! the changes, and rollbacks use the history of etcd.
 
 use serde_json::{Value, json};
 use testkit::{ADMIN_KEY, Etcd, Origin, Weir};

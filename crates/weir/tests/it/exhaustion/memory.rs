@@ -1,5 +1,5 @@
-//! The memory limit: in floods of data that the gateway has to hold, the resident set stays below the limit and shrinks
-//! again. Responses are checked only as far as they show that.
+//! The memory limit: in floods of data that the gateway has to hold, the resident set stays below the limit
+//! and shrinks again. Responses are checked only as far as they show that.
 
 use std::io::Read;
 use std::time::Duration;
@@ -33,8 +33,8 @@ fn holding(origin: &Origin) -> Weir {
     builder(&resources).arguments(&["--memory-limit", &limit, "--grace", "1"]).start()
 }
 
-/// Sends an upload without its last byte, as far as the gateway takes it, so that the gateway holds it until it rejects
-/// it.
+/// Sends an upload without its last byte, as far as the gateway takes it, so that the gateway holds it until
+/// it rejects it.
 fn upload(client: &mut Client) {
     let head = format!(
         "POST /held HTTP/1.1\r\nHost: h\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {UPLOAD_BYTES}\r\n\r\n"
@@ -141,8 +141,8 @@ fn peek(client: &mut Client) -> io::Result<usize> {
     peeked
 }
 
-/// Checks the memory until all clients are answered except as many as the limit has room for at `held_bytes` each: the
-/// others are rejected for lack of memory.
+/// Checks the memory until all clients are answered except as many as the limit has room for at `held_bytes`
+/// each: the others are rejected for lack of memory.
 fn expect_refusals(weir: &Weir, clients: &mut [Client], held_bytes: u64) {
     let refused = clients.len() - usize::try_from(LIMIT / held_bytes).unwrap();
     wait_until("whoever finds no room is refused", || {

@@ -1,5 +1,5 @@
-//! No local port left for a connection to a node, in a network namespace with a range of a few ports. The test starts
-//! itself again in the namespace, with gateway, node and clients.
+//! No local port left for a connection to a node, in a network namespace with a range of a few ports. The
+//! test starts itself again in the namespace, with gateway, node and clients.
 
 use std::fs;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! Silent clients that hold scarce descriptors or seats: their connections are evicted, those with a request in flight
-//! never.
+//! Silent clients that hold scarce descriptors or seats: their connections are evicted, those with a request
+//! in flight never.
 
 use testkit::{Client, Origin, Reply, Signal, Weir, wait_for, wait_until};
 
@@ -19,8 +19,8 @@ fn connections(metrics: &mut Client, state: &str) -> u64 {
     metric(metrics, &format!("apisix_nginx_http_current_connections{{state=\"{state}\"}}"))
 }
 
-/// The response to a new client. Retried, because the client is refused while no connection has been silent long
-/// enough.
+/// The response to a new client. Retried, because the client is refused while no connection has been silent
+/// long enough.
 fn new_client(weir: &Weir) -> Client {
     wait_for("a new client is served", || {
         let mut client = Client::try_connect(weir.proxy()).ok()?;
@@ -41,8 +41,9 @@ fn silent_clients_give_way_when_descriptors_run_out() {
     // The kernel completes all handshakes, twice as many as there are descriptors.
     let silent: Vec<Client> = (0..80).map(|_| weir.client()).collect();
     for _ in 0..20 {
-        // One connection each, so that every response shows an accepted client. A silent one may take the descriptor that
-        // was freed for the connection to the node; such a request is a 503, and is sent again.
+        // One connection each, so that every response shows an accepted client. A silent one may take the
+        // descriptor that was freed for the connection to the node; such a request is a 503, and is sent
+        // again.
         new_client(&weir);
         assert_eq!(kept.get("/").text(), "hello", "a client that asks now and then stays");
     }
@@ -63,7 +64,8 @@ fn silent_client_gives_way_to_a_connection_to_a_node() {
     let mut silent: Vec<Client> = (0..5).map(|_| weir.client()).collect();
     wait_until("all are accepted", || connections(&mut metrics, "waiting") == 6);
     let_open_nothing(&weir);
-    // 503 until a connection has been silent long enough; the client's own connection has a request in flight.
+    // 503 until a connection has been silent long enough; the client's own connection has a request in
+    // flight.
     wait_until("it is served", || client.get("/").status == 200);
     assert!(evicted(&mut metrics, "open_files", "unspoken") >= 1);
     let_open(&weir, 1_000);
@@ -87,7 +89,8 @@ fn idle_connections_to_nodes_give_way_to_clients() {
     clients.iter_mut().for_each(|client| assert_eq!(client.read_response(false).unwrap().text(), "ok"));
     drop(clients);
     wait_until("no client is left", || connections(&mut metrics, "active") == 0);
-    // The next clients take the lowest free descriptors; their requests are in flight and do not wait for a node yet.
+    // The next clients take the lowest free descriptors; their requests are in flight and do not wait for a
+    // node yet.
     let mut uploads: Vec<Client> = (0..5).map(|_| weir.client()).collect();
     let head = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n";
     uploads.iter_mut().for_each(|client| client.send(head));

@@ -1,6 +1,6 @@
-//! Some thousand requests from a grammar of mutations, each judged by the oracle: a request that the oracle reads must
-//! reach the origin in that form, exactly once; any other must be refused and its connection closed. Decides nothing
-//! itself.
+//! Some thousand requests from a grammar of mutations, each judged by the oracle: a request that the oracle
+//! reads must reach the origin in that form, exactly once; any other must be refused and its connection
+//! closed. Decides nothing itself.
 
 use std::sync::Mutex;
 
@@ -154,7 +154,8 @@ fn framings() -> Vec<Vec<u8>> {
                 for head in [format!("{line}\r\n{other}"), format!("{other}\r\n{line}")] {
                     let head = format!("X-A: 1\r\n{head}\r\nX-B: 2\r\n").replace("\r\n\r\n", "\r\n");
                     let start = format!("POST /f HTTP/{version}\r\nHost: h\r\nConnection: keep-alive\r\n");
-                    // One chunk of one byte, or a body of five or eleven bytes followed by the start of a request.
+                    // One chunk of one byte, or a body of five or eleven bytes followed by the start of a
+                    // request.
                     cases.push(format!("{start}{head}\r\n1\r\nZ\r\n0\r\n\r\n").into_bytes());
                 }
             }

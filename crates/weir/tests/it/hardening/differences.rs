@@ -1,5 +1,5 @@
-//! The same bytes sent to this gateway, nginx and HAProxy, each in front of an origin that records. Each difference in
-//! the requests that they accept, or in the form that they pass on, must have its reason in
+//! The same bytes sent to this gateway, nginx and HAProxy, each in front of an origin that records. Each
+//! difference in the requests that they accept, or in the form that they pass on, must have its reason in
 //! `docs/reference/differences.md`. Without the two programs the test compares nothing.
 
 mod bodies;
@@ -72,8 +72,8 @@ struct Column {
     outcomes: Vec<Outcome>,
 }
 
-/// Sends every case to the proxy at `address`. Calls `stop` to end the proxy, so that no further request can reach
-/// `origin`.
+/// Sends every case to the proxy at `address`. Calls `stop` to end the proxy, so that no further request can
+/// reach `origin`.
 fn column(title: String, origin: &Origin, address: SocketAddr, stop: impl FnOnce()) -> Column {
     let mut outcomes = Vec::new();
     let mut seen_by = Vec::new();
@@ -95,8 +95,8 @@ fn column(title: String, origin: &Origin, address: SocketAddr, stop: impl FnOnce
         let head = String::from_utf8_lossy(&request.raw_head).to_ascii_lowercase();
         let marked = head.split("x-case: ").nth(1).and_then(|rest| rest.split("\r\n").next());
         let number: Option<usize> = marked.and_then(|number| number.trim().parse().ok());
-        // A proxy that drops the fields drops the mark, too. Such a request was answered, so it reached the origin
-        // before its case ended.
+        // A proxy that drops the fields drops the mark, too. Such a request was answered, so it reached the
+        // origin before its case ended.
         let number = number.unwrap_or_else(|| seen_by.partition_point(|&seen| seen <= index));
         let outcome = &mut outcomes[number];
         match &request.body_error {
@@ -109,8 +109,8 @@ fn column(title: String, origin: &Origin, address: SocketAddr, stop: impl FnOnce
     Column { title, outcomes }
 }
 
-/// The meaning of a request for an origin, without the spelling and order of its fields and without the fields that a
-/// proxy adds.
+/// The meaning of a request for an origin, without the spelling and order of its fields and without the
+/// fields that a proxy adds.
 fn meaning(request: &Request) -> String {
     let host = request.header("host").unwrap_or("-").to_ascii_lowercase();
     let host = host.split_once(':').map_or(host.as_str(), |(name, _)| name);
@@ -132,10 +132,10 @@ fn meaning(request: &Request) -> String {
     text
 }
 
-/// The origin's response: 200 to a whole request and 400 to all else. A proxy that stops in the middle of a request
-/// also answers 400, so that the client gets the same status whichever response arrives. After a 400 the origin reads
-/// on until the proxy closes, because a reset might overtake the response. The origin closes only on request, which
-/// happens only at the far end of a tunnel.
+/// The origin's response: 200 to a whole request and 400 to all else. A proxy that stops in the middle of a
+/// request also answers 400, so that the client gets the same status whichever response arrives. After a 400
+/// the origin reads on until the proxy closes, because a reset might overtake the response. The origin closes
+/// only on request, which happens only at the far end of a tunnel.
 fn answer(request: &Request) -> Reply {
     match request.body_error {
         None if request.header("connection") == Some("close") => {
@@ -217,8 +217,8 @@ fn differences_to_nginx_and_haproxy_have_reasons() {
     compare_page(&columns);
 }
 
-/// Compares the page, or writes it with `UPDATE=1`. Skipped with other versions of the proxies than those that the page
-/// names.
+/// Compares the page, or writes it with `UPDATE=1`. Skipped with other versions of the proxies than those
+/// that the page names.
 fn compare_page(columns: &[Column; 3]) {
     let page = page(columns);
     let file = super::pages::repository().join("docs/reference/differences.md");
@@ -290,6 +290,6 @@ const ADDED: [&str; 11] = [
     "via",
 ];
 
-/// A case that a process of HAProxy 2.6 either refuses or passes on unchanged, always the same within one process,
-/// independent of the bytes that were sent.
+/// A case that a process of HAProxy 2.6 either refuses or passes on unchanged, always the same within one
+/// process, independent of the bytes that were sent.
 const BY_CHANCE: &str = "a trailer with a space in its name";

@@ -56,7 +56,8 @@ fn check_11_a_long_name_stays_long() {
     }
 }
 
-// Checks 12 and 13: a nomination in Connection removes hop-by-hop fields, and no field that other parts rely on.
+// Checks 12 and 13: a nomination in Connection removes hop-by-hop fields, and no field that other parts rely
+// on.
 #[test]
 fn check_12_nomination_keeps_fields_relied_on() {
     let stand = Stand::new();
@@ -140,8 +141,8 @@ fn check_13_hop_by_hop_fields_stay_in_every_spelling() {
     }
 }
 
-// Passed on, because an underscore is valid in a token; but WSGI and CGI read it as a hyphen, so that a client could
-// imitate a field that the gateway sets.
+// Passed on, because an underscore is valid in a token; but WSGI and CGI read it as a hyphen, so that a
+// client could imitate a field that the gateway sets.
 #[test]
 fn field_with_underscore_passes_if_none_is_set() {
     let stand = Stand::new();

@@ -1,5 +1,5 @@
-//! Checks 27 to 30: origins with invalid, cut or surplus responses. An oracle of its own reads them; a response that it
-//! cannot read is refused, or forwarded without any byte that the origin has not written.
+//! Checks 27 to 30: origins with invalid, cut or surplus responses. An oracle of its own reads them; a
+//! response that it cannot read is refused, or forwarded without any byte that the origin has not written.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ const SOUND: [&str; 5] = [
 const DAMAGE: [&[u8]; 13] =
     [b"\0", b"\t", b"\n", b"\x0b", b"\r", b"\r\n", b" ", b",", b"0", b":", b"a", b"\x7f", b"\xff"];
 
-/// The status and body that a client must get from the bytes that an origin wrote before it closed; `None` if they are
-/// no response.
+/// The status and body that a client must get from the bytes that an origin wrote before it closed; `None` if
+/// they are no response.
 fn reading(bytes: &[u8]) -> Option<(u16, Vec<u8>)> {
     let mut reader = Reader { rest: bytes };
     loop {
@@ -141,13 +141,13 @@ fn check_27_damaged_responses_agree_with_oracle() {
     assert!(answers.len() > 5_000, "{}", answers.len());
 }
 
-// Check 28: at every byte, in every framing, with an orderly close and with a reset, to both versions; Pingora
-// CVE-2026-2835.
+// Check 28: at every byte, in every framing, with an orderly close and with a reset, to both versions;
+// Pingora CVE-2026-2835.
 #[test]
 fn check_28_an_answer_cut_at_any_byte_is_never_whole() {
     let mut cuts = Vec::new();
-    // The body of the last one ends with the connection: an orderly close in the middle of it looks complete (RFC 9112
-    // section 8).
+    // The body of the last one ends with the connection: an orderly close in the middle of it looks complete
+    // (RFC 9112 section 8).
     for sound in &SOUND[..4] {
         cuts.extend((0..sound.len()).map(|at| sound.as_bytes()[..at].to_vec()));
     }

@@ -1,6 +1,6 @@
-//! A second, independent parser of a client's bytes, which judges the gateway: RFC 9112 taken strictly, and the
-//! project's policy for paths, which is in `oracle/target.rs`. Slow and simple on purpose; shares no code with the
-//! gateway and has no limits.
+//! A second, independent parser of a client's bytes, which judges the gateway: RFC 9112 taken strictly, and
+//! the project's policy for paths, which is in `oracle/target.rs`. Slow and simple on purpose; shares no code
+//! with the gateway and has no limits.
 
 // With a path, because the gateway's simulation includes this file from another folder.
 #[path = "oracle/target.rs"]
@@ -126,7 +126,8 @@ impl<'a> Reader<'a> {
         }
         let colon = line.iter().position(|&byte| byte == b':').ok_or(End::Refused)?;
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-        // Only spaces and tabs may surround a value; `trim_ascii` also removes control characters, which fail here.
+        // Only spaces and tabs may surround a value; `trim_ascii` also removes control characters, which fail
+        // here.
         if !is_token(name) || !line[colon + 1..].iter().all(|&byte| is_value_byte(byte)) {
             return Err(End::Refused);
         }

@@ -1,5 +1,5 @@
-//! Check 14: the spellings of a path. A rule denies `/admin`; no path that is passed on may be a spelling of it, even
-//! for the most lenient origin, and matching, log and origin must agree on the path.
+//! Check 14: the spellings of a path. A rule denies `/admin`; no path that is passed on may be a spelling of
+//! it, even for the most lenient origin, and matching, log and origin must agree on the path.
 
 use testkit::{Weir, wait_for};
 
@@ -85,8 +85,8 @@ const SPELLINGS: [&str; 74] = [
     "http://h/%2Fadmin%2fx",
 ];
 
-/// Spellings that are another path for RFC 3986 and the same one for some origins. Waived: sections 3.3 (parameters of
-/// a segment) and 2.4 (decoding twice).
+/// Spellings that are another path for RFC 3986 and the same one for some origins. Waived: sections 3.3
+/// (parameters of a segment) and 2.4 (decoding twice).
 const WAIVED: [(&str, &str); 4] = [
     ("/admin;/x", "/admin;/x"),
     ("/admin;a=b/x", "/admin;a=b/x"),
@@ -116,8 +116,8 @@ fn ask(stand: &Stand, target: &str) -> (u16, String) {
     (answer.status, answer.text())
 }
 
-/// The path as the most lenient origin reads it: everything decoded once, backslashes as slashes, parameters and the
-/// rest after a NUL removed, slashes merged, dot segments resolved even above the root.
+/// The path as the most lenient origin reads it: everything decoded once, backslashes as slashes, parameters
+/// and the rest after a NUL removed, slashes merged, dot segments resolved even above the root.
 fn obliging(path: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = path.as_bytes();
@@ -263,8 +263,8 @@ fn agree_on_every_path(arguments: &[&str], keeps_encoded_slash: bool) {
     stand.end();
 }
 
-/// The form of a path in the log: decoded, an encoded slash as it is matched, and bytes that could forge a line
-/// escaped.
+/// The form of a path in the log: decoded, an encoded slash as it is matched, and bytes that could forge a
+/// line escaped.
 fn logged(path: &str, keeps_encoded_slash: bool) -> String {
     let mut out = String::new();
     let mut rest = path;

@@ -1,5 +1,5 @@
-//! One gateway between a client that writes raw bytes and an origin that records every request. Tests judge both sides.
-//! Knows no rule of HTTP.
+//! One gateway between a client that writes raw bytes and an origin that records every request. Tests judge
+//! both sides. Knows no rule of HTTP.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,8 +10,8 @@ use crate::support::{builder, everything_to};
 
 /// The request hidden after a request under test: it must never be answered, nor reach the origin.
 pub(super) const HIDDEN: &str = "GET /hidden HTTP/1.1\r\nHost: h\r\n\r\n";
-/// The request after one that has to be passed on: its response shows that the connection is in step, and ends the
-/// connection.
+/// The request after one that has to be passed on: its response shows that the connection is in step, and
+/// ends the connection.
 pub(super) const LAST: &str = "GET /last HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
 
 /// The gateway, its origin, and the number of requests that have to reach the origin.
@@ -54,13 +54,14 @@ impl Stand {
     /// Sends `bytes` on a fresh connection and reads until the connection ends.
     pub(super) fn exchange(&self, bytes: &[u8]) -> Heard {
         let mut client = self.weir.client();
-        // Ignored, because a gateway may refuse and close before it has read everything; only the response counts.
+        // Ignored, because a gateway may refuse and close before it has read everything; only the response
+        // counts.
         let _ = client.try_send(bytes);
         listen(&mut client)
     }
 
-    /// Checks that `request`, followed by [`HIDDEN`], is answered once, with one of `statuses`, and the connection
-    /// closed.
+    /// Checks that `request`, followed by [`HIDDEN`], is answered once, with one of `statuses`, and the
+    /// connection closed.
     pub(super) fn refused(&self, request: impl AsRef<[u8]>, statuses: &[u16]) {
         let request = request.as_ref();
         let heard = self.exchange(&[request, HIDDEN.as_bytes()].concat());
@@ -74,7 +75,8 @@ impl Stand {
         assert!(heard.rest.is_empty(), "{shown}: {}", self::shown(&heard.rest));
     }
 
-    /// Checks that `request` reaches the origin as `account`, once, and that the connection serves a request after it.
+    /// Checks that `request` reaches the origin as `account`, once, and that the connection serves a request
+    /// after it.
     pub(super) fn passed(&self, request: impl AsRef<[u8]>, account: &str) {
         let request = request.as_ref();
         self.expect_one_more();
@@ -85,9 +87,9 @@ impl Stand {
         assert!(heard.rest.is_empty(), "{}", shown(request));
     }
 
-    /// Ends the gateway; returns all requests at the origin, after its last connection ended. Checks that each expected
-    /// request came whole and once, that all others are cut, that none is malformed, and that no hidden request
-    /// arrived.
+    /// Ends the gateway; returns all requests at the origin, after its last connection ended. Checks that
+    /// each expected request came whole and once, that all others are cut, that none is malformed, and that
+    /// no hidden request arrived.
     pub(super) fn end(self) -> Vec<Request> {
         let Stand { origin, weir, passed } = self;
         drop(weir);

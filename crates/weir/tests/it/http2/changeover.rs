@@ -1,5 +1,5 @@
-//! Binary upgrades and changed listeners under HTTP/2 traffic: every request is answered with 200, on the connection that it
-//! was sent on or, where the gateway says that it was not taken, on the next one.
+//! Binary upgrades and changed listeners under HTTP/2 traffic: every request is answered with 200, on the
+//! connection that it was sent on or, where the gateway says that it was not taken, on the next one.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -106,7 +106,8 @@ impl Client {
         self.run(whole(response))
     }
 
-    /// Sends `request` with a body and trailers, as the windows allow, and reads the response at the same time.
+    /// Sends `request` with a body and trailers, as the windows allow, and reads the response at the same
+    /// time.
     pub(crate) fn send(
         &mut self,
         request: Request<()>,

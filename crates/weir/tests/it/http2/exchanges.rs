@@ -1,4 +1,5 @@
-//! Behaviour that an exchange over HTTP/2 shares with HTTP/1: methods, statuses, fields, plugins, variables, refusals.
+//! Behaviour that an exchange over HTTP/2 shares with HTTP/1: methods, statuses, fields, plugins, variables,
+//! refusals.
 
 use serde_json::json;
 use testkit::{Origin, Reply, Weir, wait_for, wait_until};

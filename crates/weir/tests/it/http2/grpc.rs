@@ -1,4 +1,5 @@
-//! gRPC clients: error responses of the gateway, and deadlines. Calls that pass to an endpoint need HTTP/2 there.
+//! gRPC clients: error responses of the gateway, and deadlines. Calls that pass to an endpoint need HTTP/2
+//! there.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! A gRPC call of streams in both directions goes on while the configuration changes, the gateway drains or its binary is
-//! upgraded. The server is that of grpcio.
+//! A gRPC call of streams in both directions goes on while the configuration changes, the gateway drains or
+//! its binary is upgraded. The server is that of grpcio.
 
 use std::net::TcpStream;
 

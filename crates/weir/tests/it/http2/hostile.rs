@@ -1,5 +1,5 @@
-//! Floods and bombs in raw frames (checks 17 to 26 of the hardening list): the connection that sends them ends, the memory
-//! stays flat, and a client beside it is served.
+//! Floods and bombs in raw frames (checks 17 to 26 of the hardening list): the connection that sends them
+//! ends, the memory stays flat, and a client beside it is served.
 
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,8 @@ type Frames = dyn Fn(u32) -> Vec<u8>;
 /// ENHANCE_YOUR_CALM.
 const CALM: u32 = 11;
 
-/// Sends `bytes` of `make` for each number until the connection ends or `most` were sent, and returns the code of its
-/// GOAWAY.
+/// Sends `bytes` of `make` for each number until the connection ends or `most` were sent, and returns the
+/// code of its GOAWAY.
 fn flood(weir: &Weir, most: u32, make: impl Fn(u32) -> Vec<u8>) -> Option<u32> {
     let before = memory_of(weir.pid());
     let mut neighbour = Client::connect(weir.proxy());

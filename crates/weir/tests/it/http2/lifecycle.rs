@@ -1,4 +1,5 @@
-//! The life of a connection: idle time, drain, reload, limits of requests, and the last look before it gives way.
+//! The life of a connection: idle time, drain, reload, limits of requests, and the last look before it gives
+//! way.
 
 use std::time::{Duration, Instant};
 

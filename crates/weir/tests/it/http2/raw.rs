@@ -24,8 +24,8 @@ pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     [&length[1..], &[kind, flags], &stream.to_be_bytes()[..], payload].concat()
 }
 
-/// A literal field without indexing (RFC 7541 section 6.2.2). Its name and its value are not Huffman-coded and have to
-/// be shorter than 127 bytes each.
+/// A literal field without indexing (RFC 7541 section 6.2.2). Its name and its value are not Huffman-coded
+/// and have to be shorter than 127 bytes each.
 pub(super) fn literal(name: &str, value: &str) -> Vec<u8> {
     let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
     [vec![0], text(name), text(value)].concat()

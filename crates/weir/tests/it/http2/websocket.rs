@@ -1,4 +1,5 @@
-//! WebSocket over HTTP/2 (RFC 8441): an extended CONNECT becomes an upgrade of HTTP/1.1, and its stream a tunnel.
+//! WebSocket over HTTP/2 (RFC 8441): an extended CONNECT becomes an upgrade of HTTP/1.1, and its stream a
+//! tunnel.
 
 use bytes::Bytes;
 use h2::ext::Protocol;
@@ -141,7 +142,8 @@ fn reset_of_the_stream_ends_the_tunnel() {
     let (response, mut stream) = client.start(connect("websocket"), false);
     assert_eq!(client.run(response).unwrap().status(), 200);
     stream.send_reset(Reason::CANCEL);
-    // The response to the first request switched protocols unasked, so that its connection was closed as well.
+    // The response to the first request switched protocols unasked, so that its connection was closed as
+    // well.
     client.run_until("all connections are closed", || origin.closed_connections() == origin.connections());
 }
 

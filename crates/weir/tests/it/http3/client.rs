@@ -198,7 +198,8 @@ impl H3Client {
 }
 
 impl Drop for H3Client {
-    /// Ends the connection in order, so that the gateway does not have to wait for a client that has vanished.
+    /// Ends the connection in order, so that the gateway does not have to wait for a client that has
+    /// vanished.
     fn drop(&mut self) {
         self.quic.close(0x100_u32.into(), b"");
         let idle = async { tokio::time::timeout(Duration::from_secs(5), self.endpoint.wait_idle()).await };

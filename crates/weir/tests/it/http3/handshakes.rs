@@ -1,4 +1,5 @@
-//! Handshakes of QUIC: certificates by name, client certificates, Retry, limits, and that TLS over TCP goes on beside it.
+//! Handshakes of QUIC: certificates by name, client certificates, Retry, limits, and that TLS over TCP goes
+//! on beside it.
 
 use serde_json::json;
 use testkit::{Authority, Origin, Pair, TlsClient, wait_until};

@@ -92,7 +92,8 @@ fn handshakes_that_never_finish_are_bounded() {
     wait_until("unfinished handshakes time out", || scene.metric("weir_http3_handshakes") == 0);
 }
 
-/// The code with which the gateway closes a connection after a client has sent these bytes on a stream of that kind.
+/// The code with which the gateway closes a connection after a client has sent these bytes on a stream of
+/// that kind.
 fn closed_with(scene: &Scene, is_unidirectional: bool, bytes: &[u8]) -> u64 {
     let tls = TlsClient::new(scene.authority.pem(), "a.example");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

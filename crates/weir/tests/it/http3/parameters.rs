@@ -1,4 +1,5 @@
-//! Transport parameters that are damaged in a client's hello: the handshake fails, and the endpoint serves on.
+//! Transport parameters that are damaged in a client's hello: the handshake fails, and the endpoint serves
+//! on.
 
 use std::any::Any;
 use std::ops::Range;
@@ -45,12 +46,13 @@ struct Damaged {
     is_done: bool,
 }
 
-/// The place of the transport parameters in a hello (RFC 8446 section 4.1.2). A search for the number alone would also
-/// find it among the random bytes of a key share.
+/// The place of the transport parameters in a hello (RFC 8446 section 4.1.2). A search for the number alone
+/// would also find it among the random bytes of a key share.
 fn parameters_in(hello: &[u8]) -> Option<Range<usize>> {
     let number = |at: usize| hello.get(at..at + 2).map(|two| usize::from(two[0]) << 8 | usize::from(two[1]));
     let octet = |at: usize| hello.get(at).copied().map(usize::from);
-    // Type, length, version and random bytes; then the session id, the cipher suites and the compression methods.
+    // Type, length, version and random bytes; then the session id, the cipher suites and the compression
+    // methods.
     let mut at = 4 + 2 + 32;
     at += 1 + octet(at)?;
     at += 2 + number(at)?;

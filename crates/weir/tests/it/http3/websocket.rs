@@ -1,5 +1,5 @@
-//! WebSocket over HTTP/3 (RFC 9220): an extended CONNECT becomes an upgrade of HTTP/1.1, and its stream a tunnel. The client
-//! writes its frames with the crate `http3`.
+//! WebSocket over HTTP/3 (RFC 9220): an extended CONNECT becomes an upgrade of HTTP/1.1, and its stream a
+//! tunnel. The client writes its frames with the crate `http3`.
 
 use http3::{Config, Connection, ErrorCode, FieldSink, RequestEvent, RequestReader, writer};
 use message::ResponseHead;

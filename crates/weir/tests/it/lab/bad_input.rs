@@ -1,5 +1,5 @@
-//! Failures of a run: the message names the fault, its place and the remedy, no child process is left, and measurements
-//! are kept.
+//! Failures of a run: the message names the fault, its place and the remedy, no child process is left, and
+//! measurements are kept.
 
 use std::fs::File;
 use std::net::TcpListener;

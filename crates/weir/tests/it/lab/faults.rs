@@ -1,5 +1,5 @@
-//! `weir lab faults` with the real contender `weir` and the shortest faults: requests, traffic and failures of an
-//! endpoint that answers 500, and of restarts.
+//! `weir lab faults` with the real contender `weir` and the shortest faults: requests, traffic and failures
+//! of an endpoint that answers 500, and of restarts.
 
 use std::path::Path;
 

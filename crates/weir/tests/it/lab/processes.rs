@@ -1,13 +1,13 @@
-//! The CPU accounting, compared with another measurement: the kernel's figure for a control group where one can be
-//! made, otherwise the program's own figure.
+//! The CPU accounting, compared with another measurement: the kernel's figure for a control group where one
+//! can be made, otherwise the program's own figure.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use lab::process::{ProcessGroup, Start};
 
-/// Burns a second of CPU time, one half in a child that it waits for; prints the CPU time of both, and stays. The
-/// wall-clock time does not matter.
+/// Burns a second of CPU time, one half in a child that it waits for; prints the CPU time of both, and stays.
+/// The wall-clock time does not matter.
 const BURNER: &str = r#"
 import os, resource, sys, time
 def burn(seconds):

@@ -1,5 +1,5 @@
-//! The result of a run: every round of every contender, absent contenders with their reason, and the other results
-//! unaffected.
+//! The result of a run: every round of every contender, absent contenders with their reason, and the other
+//! results unaffected.
 
 use super::stand_ins::{Laboratory, SCENARIO, StandIn, somebody_runs};
 
@@ -89,8 +89,8 @@ fn absent_contender_does_not_stop_the_rest() {
 
 #[test]
 fn contender_that_crashes_keeps_its_finished_rounds() {
-    // Every run has a folder for its load beside the contender's. The fifth is the contender's second measured run,
-    // after a warm-up and one measured run of each of the two contenders.
+    // Every run has a folder for its load beside the contender's. The fifth is the contender's second
+    // measured run, after a warm-up and one measured run of each of the two contenders.
     let dies = r#""$WEIR" origin --listen "$LISTEN" &
       until [ "$(ls -d "$DIRECTORY"/../load-* 2>/dev/null | wc -l)" -ge 5 ]; do sleep 0.01; done
       echo out of memory >&2

@@ -1,4 +1,5 @@
-//! Contenders for tests: a start script of a few lines that runs the built-in origin. Knows none of the tests.
+//! Contenders for tests: a start script of a few lines that runs the built-in origin. Knows none of the
+//! tests.
 
 use std::fs;
 use std::path::PathBuf;

@@ -51,7 +51,8 @@ fn keycloak_login_renewal_and_logout() {
     let mut always = more;
     always["access_token_expires_leeway"] = json!(100_000);
     stage.route(&discovery, always.clone());
-    // The session says when its token expires; the first login with this setting has one that is renewed at once.
+    // The session says when its token expires; the first login with this setting has one that is renewed at
+    // once.
     let mut fresh = stage.browser();
     let callback = callback(&mut fresh, &url, "alice");
     fresh.step(&callback);

@@ -1,5 +1,5 @@
-//! Stale entries that a background request replaces or confirms while clients are answered from them (RFC 5861 section
-//! 3). The origin holds its later responses back until the test lets them go.
+//! Stale entries that a background request replaces or confirms while clients are answered from them (RFC
+//! 5861 section 3). The origin holds its later responses back until the test lets them go.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -6,7 +6,8 @@ use testkit::{Weir, wait_until};
 use super::{ask, numbered};
 use crate::support::BINARY;
 
-/// The statuses of three requests with `global` for all routes and `own` on the one that is asked, after a response is stored.
+/// The statuses of three requests with `global` for all routes and `own` on the one that is asked, after a
+/// response is stored.
 fn check(global: Value, own: Value, expected: [&str; 3]) {
     let origin = numbered(&[("Cache-Control", "max-age=600")]);
     let weir = Weir::start(BINARY);

@@ -1,5 +1,5 @@
-//! Entries that are no longer fresh: revalidated, replaced, or sent because there is nothing better. The origin makes its
-//! responses old with `Age`, so that no test waits.
+//! Entries that are no longer fresh: revalidated, replaced, or sent because there is nothing better. The
+//! origin makes its responses old with `Age`, so that no test waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,5 @@
-//! Listeners with PROXY protocol: TLS behind the header, changes by reload, hand-over at a binary upgrade, and settings.
+//! Listeners with PROXY protocol: TLS behind the header, changes by reload, hand-over at a binary upgrade,
+//! and settings.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,7 +11,8 @@ use testkit::{Authority, Client, Origin, TlsClient, Weir, raw_exchange, wait_for
 use super::{connect, gateway, line};
 use crate::support::{BINARY, TUNNEL, builder, everything_to, lasting_origin};
 
-/// Starts a balancer, which passes each connection on to `address` behind `header`, and returns the balancer's address.
+/// Starts a balancer, which passes each connection on to `address` behind `header`, and returns the
+/// balancer's address.
 pub(super) fn balancer(address: SocketAddr, header: &[u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let own = listener.local_addr().unwrap();

@@ -1,4 +1,5 @@
-//! Listeners where the header may be missing: HTTP and TLS behind it, several protocols at one port, and peers that may send none.
+//! Listeners where the header may be missing: HTTP and TLS behind it, several protocols at one port, and
+//! peers that may send none.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

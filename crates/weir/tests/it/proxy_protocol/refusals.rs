@@ -1,5 +1,5 @@
-//! Connections that are refused: without a header, with a bad or late one, from a peer that may send none, or of a client
-//! with too many connections.
+//! Connections that are refused: without a header, with a bad or late one, from a peer that may send none, or
+//! of a client with too many connections.
 
 use std::time::{Duration, Instant};
 

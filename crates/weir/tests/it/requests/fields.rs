@@ -1,4 +1,5 @@
-//! The fields that pass the proxy, their order and case, the fields that the proxy adds, and targets at the origin.
+//! The fields that pass the proxy, their order and case, the fields that the proxy adds, and targets at the
+//! origin.
 
 use testkit::{Origin, Reply, Request};
 

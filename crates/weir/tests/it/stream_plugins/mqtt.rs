@@ -22,7 +22,8 @@ fn message_passes_from_client_to_client() {
         let reader = format!("reader-{level}");
         let subscriber = mqtt_subscribe(stage.address(), version, &reader, "t");
         wait_until("the subscriber is connected", || broker.clients().contains(&reader));
-        // A subscription takes effect some time after the connection, so that messages are sent until one arrives.
+        // A subscription takes effect some time after the connection, so that messages are sent until one
+        // arrives.
         let mut subscriber = subscriber;
         wait_until("a message has arrived", || {
             assert!(mqtt_publish(stage.address(), version, "writer", "t", "hello"));

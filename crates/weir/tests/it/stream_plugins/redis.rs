@@ -1,5 +1,5 @@
-//! The protocol `redis` in front of a real server: delayed commands, a log of slow ones, metrics, and bytes that are no
-//! commands.
+//! The protocol `redis` in front of a real server: delayed commands, a log of slow ones, metrics, and bytes
+//! that are no commands.
 
 use std::fs;
 use std::io::{Read, Write};

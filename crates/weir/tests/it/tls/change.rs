@@ -1,4 +1,5 @@
-//! TLS while things change: certificates, listeners, the process. No request is lost, and a change is in force at once.
+//! TLS while things change: certificates, listeners, the process. No request is lost, and a change is in
+//! force at once.
 
 use serde_json::{Value, json};
 use testkit::{Authority, Client, Origin, Signal, TlsClient, Weir, wait_for, wait_until};

@@ -1,13 +1,13 @@
-//! Client certificates: which ones are valid, which requests need one, and that neither a session nor a Host leads around
-//! the question.
+//! Client certificates: which ones are valid, which requests need one, and that neither a session nor a Host
+//! leads around the question.
 
 use serde_json::{Value, json};
 use testkit::{Authority, Origin, Pair, TlsClient, Weir};
 
 use super::{gateway, put_ssl, settled};
 
-/// A gateway that shows its certificate for `must.example` and `may.example`; clients need one of `clients`, for the second
-/// name except at `/open`.
+/// A gateway that shows its certificate for `must.example` and `may.example`; clients need one of `clients`,
+/// for the second name except at `/open`.
 fn with_sites(origin: &Origin, authority: &Authority, clients: &Authority) -> Weir {
     let weir = gateway(origin, &[]);
     let must = json!({"sni": "must.example", "client": {"ca": clients.pem()}});

@@ -1,4 +1,5 @@
-//! Which certificate is shown: by server name, by what the client verifies, and the settings of versions and suites.
+//! Which certificate is shown: by server name, by what the client verifies, and the settings of versions and
+//! suites.
 
 use serde_json::json;
 use testkit::{Authority, KeyKind, Origin, TlsClient};

@@ -1,4 +1,5 @@
-//! The same with clients that others wrote: curl and openssl s_client. Skipped with a word where they are not installed.
+//! The same with clients that others wrote: curl and openssl s_client. Skipped with a word where they are not
+//! installed.
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};

@@ -1,4 +1,5 @@
-//! Clients that break TLS or do not speak it: what they are told, when they are cut, and that others are served meanwhile.
+//! Clients that break TLS or do not speak it: what they are told, when they are cut, and that others are
+//! served meanwhile.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};

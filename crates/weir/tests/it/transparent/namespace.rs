@@ -9,7 +9,8 @@ use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use crate::support::BINARY;
 
-/// The address that connections of clients come from; rules are about it, so that the gateway's own are exempt.
+/// The address that connections of clients come from; rules are about it, so that the gateway's own are
+/// exempt.
 pub(super) const CLIENT: &str = "10.9.0.2";
 /// The same of IPv6.
 pub(super) const CLIENT_V6: &str = "fd00::2";
@@ -28,8 +29,8 @@ const INSIDE: &str = "WEIR_TEST_IS_IN_A_NAMESPACE";
 const PROBE: &str = "iptables -t nat -A OUTPUT -p tcp -j REDIRECT --to-ports 1 && ip6tables -t nat -A OUTPUT -p tcp -j REDIRECT \
                      --to-ports 1 && iptables -t mangle -A PREROUTING -p tcp -j TPROXY --on-port 1 --tproxy-mark 1";
 
-/// Runs `inside` in a namespace of its own, as the test of that name in another process. Where the machine lacks the means,
-/// the test says so and does nothing.
+/// Runs `inside` in a namespace of its own, as the test of that name in another process. Where the machine
+/// lacks the means, the test says so and does nothing.
 #[allow(clippy::print_stderr, reason = "a skipped test says so")]
 pub(super) fn in_namespace(test: &str, inside: fn()) {
     if std::env::var_os(INSIDE).is_some() {

@@ -1,4 +1,5 @@
-//! Limits of a node that is reached with HTTP/2: its streams count as requests, and requests share its one connection.
+//! Limits of a node that is reached with HTTP/2: its streams count as requests, and requests share its one
+//! connection.
 
 use serde_json::json;
 use testkit::{Signal, wait_until};

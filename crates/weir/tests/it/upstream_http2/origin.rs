@@ -1,4 +1,5 @@
-//! An origin for HTTP/2 that a test scripts frame by frame: it decodes what it reads and writes the bytes it is told to.
+//! An origin for HTTP/2 that a test scripts frame by frame: it decodes what it reads and writes the bytes it
+//! is told to.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -136,7 +137,8 @@ impl Peer {
         Some((frame.stream, fields.0))
     }
 
-    /// Ends the connection. What was sent arrives, because unread bytes of the gateway would turn the close into a reset.
+    /// Ends the connection. What was sent arrives, because unread bytes of the gateway would turn the close
+    /// into a reset.
     pub(crate) fn close(&mut self) {
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
         self.drain();

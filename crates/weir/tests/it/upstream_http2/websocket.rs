@@ -1,4 +1,5 @@
-//! WebSocket to origins of HTTP/2: an extended CONNECT (RFC 8441) where their SETTINGS allow it, and HTTP/1 otherwise.
+//! WebSocket to origins of HTTP/2: an extended CONNECT (RFC 8441) where their SETTINGS allow it, and HTTP/1
+//! otherwise.
 
 use serde_json::{Value, json};
 use testkit::{Client, Weir, wait_until};

@@ -1,4 +1,5 @@
-//! The certificate that nodes are shown: written in the upstream, as an object, by reference; and its live change.
+//! The certificate that nodes are shown: written in the upstream, as an object, by reference; and its live
+//! change.
 
 use serde_json::{Value, json};
 use testkit::{Authority, Origin, Pair, TlsBehaviour, TlsFront, Weir, wait_until};

@@ -1,4 +1,5 @@
-//! Connections over TLS: which requests share one, sessions that are resumed, and attempts after a failed handshake.
+//! Connections over TLS: which requests share one, sessions that are resumed, and attempts after a failed
+//! handshake.
 
 use serde_json::{Value, json};
 use testkit::{Authority, Origin, Reply, TlsFront, wait_until};

@@ -1,5 +1,5 @@
-//! The authorities that nodes are verified against: those of an upstream, and those of the process, read again at HUP; and the
-//! counts of handshakes.
+//! The authorities that nodes are verified against: those of an upstream, and those of the process, read
+//! again at HUP; and the counts of handshakes.
 
 use serde_json::{Value, json};
 use testkit::{Authority, Client, Weir, wait_until};

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::image;
 use crate::pack::{folder, output, program};
 
-/// A name server for one name, which has the address 127.0.0.1. The question of a message begins behind 12 bytes and ends 4
-/// bytes behind the zero byte of its name.
+/// A name server for one name, which has the address 127.0.0.1. The question of a message begins behind 12
+/// bytes and ends 4 bytes behind the zero byte of its name.
 const NAME_SERVER: &str = r#"
 import socket, sys
 server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -176,14 +176,16 @@ impl Drop for Container {
 /// Starts crun where it sees no cgroup of version 2 beside those of version 1, a mixture that it refuses.
 const CRUN: &str = "umount /sys/fs/cgroup/unified 2>/dev/null; exec crun --cgroup-manager=disabled \"$@\"";
 
-/// crun with its state beside the container. It makes no cgroup, because this machine may not let any be made.
+/// crun with its state beside the container. It makes no cgroup, because this machine may not let any be
+/// made.
 fn crun(folder: &Path) -> Command {
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", CRUN, "crun", "--root"]).arg(folder.join("state"));
     command
 }
 
-/// Whether a program prints that it is ready before its end. Later lines are read by a thread, so that the pipe never fills.
+/// Whether a program prints that it is ready before its end. Later lines are read by a thread, so that the
+/// pipe never fills.
 fn is_ready(stdout: std::process::ChildStdout) -> bool {
     let mut lines = BufReader::new(stdout).lines();
     let is_ready = lines.by_ref().map_while(Result::ok).any(|line| line == "ready");
@@ -191,7 +193,8 @@ fn is_ready(stdout: std::process::ChildStdout) -> bool {
     is_ready
 }
 
-/// The orders for the runtime about the image: its user, command and variables, no capability, a read-only root.
+/// The orders for the runtime about the image: its user, command and variables, no capability, a read-only
+/// root.
 fn specification(folder: &Path) -> Value {
     let config = image::configuration()["config"].clone();
     let mut arguments = config["Entrypoint"].as_array().unwrap().clone();

@@ -10,12 +10,17 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 
-use super::{CertificateEntry, CertificateContent, dated_state, ms};
+use super::{CertificateContent, CertificateEntry, dated_state, ms};
 
 /// The entry of the file at `path`; a file that cannot be read is out.
 pub(super) fn entry(path: &Path, now_ms: u64) -> CertificateEntry {
-    let mut entry =
-        CertificateEntry { id: path.display().to_string(), kind: "file", state: "out", now_ms, ..CertificateEntry::default() };
+    let mut entry = CertificateEntry {
+        id: path.display().to_string(),
+        kind: "file",
+        state: "out",
+        now_ms,
+        ..CertificateEntry::default()
+    };
     let text = regular_file::read_to_string(path, FILE_BYTES_MAX).ok();
     let der = text.and_then(|text| CertificateDer::from_pem_slice(text.as_bytes()).ok());
     let Some((_, parsed)) = der.as_ref().and_then(|der| X509Certificate::from_der(der).ok()) else {

@@ -8,7 +8,7 @@ use model::{ObjectKey, ObjectKind};
 use serde_json::{Map, Value, json};
 
 use crate::report::Reports;
-use crate::summary::{SummaryFacts, SummaryRow, Summary, rates};
+use crate::summary::{Summary, SummaryFacts, SummaryRow, rates};
 use crate::view::View;
 
 /// The parts of a list that are not in the objects themselves.

@@ -1,4 +1,5 @@
-//! A layered graph of four columns that keeps its busiest nodes up to a limit and counts the others. It knows no object.
+//! A layered graph of four columns that keeps its busiest nodes up to a limit and counts the others. It knows
+//! no object.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,7 +19,8 @@ pub(super) enum GraphColumn {
 }
 
 impl GraphColumn {
-    const ALL: [GraphColumn; 4] = [GraphColumn::Routes, GraphColumn::Services, GraphColumn::Upstreams, GraphColumn::Endpoints];
+    const ALL: [GraphColumn; 4] =
+        [GraphColumn::Routes, GraphColumn::Services, GraphColumn::Upstreams, GraphColumn::Endpoints];
 
     const fn as_str(self) -> &'static str {
         match self {
@@ -75,7 +77,8 @@ impl Graph {
         }
     }
 
-    /// Adds the traffic of a part to a node. The percentile becomes the higher one, because that of both cannot be known.
+    /// Adds the traffic of a part to a node. The percentile becomes the higher one, because that of both
+    /// cannot be known.
     pub(super) fn add_traffic(&mut self, column: GraphColumn, id: &str, part: Option<Figures>) {
         let (Some(node), Some(part)) = (self.node_mut(column, id), part) else { return };
         let sum = node.figures.unwrap_or_default();
@@ -121,8 +124,9 @@ impl Graph {
             .collect();
         let mut folded = Map::new();
         for column in GraphColumn::ALL {
-            let is_folded =
-                |(place, node): &(usize, &GraphNode)| node.column == column && !new_places.contains_key(place);
+            let is_folded = |(place, node): &(usize, &GraphNode)| {
+                node.column == column && !new_places.contains_key(place)
+            };
             let count = self.nodes.iter().enumerate().filter(is_folded).count();
             if count > 0 {
                 folded.insert(column.as_str().to_owned(), count.into());

@@ -1,15 +1,15 @@
-//! Looking things up among the kept revisions: the revisions of one object, an object as it was, and the difference of two
-//! revisions. It changes nothing.
+//! Looking things up among the kept revisions: the revisions of one object, an object as it was, and the
+//! difference of two revisions. It changes nothing.
 
 use std::collections::BTreeSet;
 
-use super::{RecordChange, UNDO, VERSIONS, RevisionInfo, opened, undone};
+use super::{RecordChange, RevisionInfo, UNDO, VERSIONS, opened, undone};
 use crate::source::store::guard::Leaked;
-use crate::source::store::{OBJECTS, StoredRecord, ConfigStore, StoreError, failed};
+use crate::source::store::{ConfigStore, OBJECTS, StoreError, StoredRecord, failed};
 
 impl ConfigStore {
-    /// The revisions below `below` that pass the filter, newest first, at most `limit` of them. With a key, only those
-    /// that changed the object with that key.
+    /// The revisions below `below` that pass the filter, newest first, at most `limit` of them. With a key,
+    /// only those that changed the object with that key.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -49,8 +49,8 @@ impl ConfigStore {
         })
     }
 
-    /// The record of a key at `revision`, where the inner none means that it did not exist; none where that revision is not
-    /// kept.
+    /// The record of a key at `revision`, where the inner none means that it did not exist; none where that
+    /// revision is not kept.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -80,8 +80,8 @@ impl ConfigStore {
         record.map(Some)
     }
 
-    /// Every key that was changed between two kept revisions, in either order, with its records at `from` and at `to`,
-    /// ordered by key; an error with the revision that is not kept.
+    /// Every key that was changed between two kept revisions, in either order, with its records at `from` and
+    /// at `to`, ordered by key; an error with the revision that is not kept.
     ///
     /// # Errors
     /// The file cannot be read.

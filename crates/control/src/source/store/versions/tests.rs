@@ -1,5 +1,5 @@
-//! The recorded changes: the state of any kept revision can be derived from the present objects, nothing is kept beyond
-//! the limits, and a log with a gap is not used.
+//! The recorded changes: the state of any kept revision can be derived from the present objects, nothing is
+//! kept beyond the limits, and a log with a gap is not used.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,8 @@ fn revision_has_author_changes_and_old_objects() {
     write(&mut store, VersionSource::Apply, &[("routes/1", Some("c")), ("routes/2", None)]);
     write(&mut store, VersionSource::Rollback, &[("routes/1", None), ("routes/3", Some("d"))]);
     let told: Vec<_> = store.versions(u64::MAX, 2).unwrap();
-    let of = |version: &RevisionInfo| (version.revision, version.parent, version.label.source, version.objects);
+    let of =
+        |version: &RevisionInfo| (version.revision, version.parent, version.label.source, version.objects);
     assert_eq!(
         told.iter().map(of).collect::<Vec<_>>(),
         [(3, 2, VersionSource::Rollback, 2), (2, 1, VersionSource::Apply, 2)]

@@ -1,5 +1,5 @@
-//! The layout of the head of one revision in bytes: author, time, way, and the size of its changes. It does not know
-//! the changes.
+//! The layout of the head of one revision in bytes: author, time, way, and the size of its changes. It does
+//! not know the changes.
 
 use std::sync::Arc;
 
@@ -69,7 +69,8 @@ impl RevisionInfo {
         RevisionInfo { revision, parent, label, objects, bytes: 0 }
     }
 
-    /// The bytes for the store: layout byte, way, three little-endian numbers, the count of objects, then the author.
+    /// The bytes for the store: layout byte, way, three little-endian numbers, the count of objects, then the
+    /// author.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(FIXED_BYTES + self.label.by.len());
         bytes.extend([LAYOUT, self.label.source as u8]);

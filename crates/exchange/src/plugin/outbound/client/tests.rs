@@ -9,7 +9,7 @@ use testkit::{Origin, Reply, Signal, Step};
 use super::*;
 use crate::plugin::outbound::{OutboundPolicy, OutboundTls};
 use net::endpoint::KeepAlive;
-use net::resolver::{LookupAnswer, Lookup, LookupFuture, Resolver, TtlBounds};
+use net::resolver::{Lookup, LookupAnswer, LookupFuture, Resolver, TtlBounds};
 use net::tls::identity::ClientIdentities;
 
 /// Knows one name, `peer.test`, with these addresses.

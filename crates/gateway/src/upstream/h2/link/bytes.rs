@@ -1,5 +1,5 @@
-//! The bytes of a connection: reading them into the engine, writing its output, and closing the transport. It knows no
-//! stream.
+//! The bytes of a connection: reading them into the engine, writing its output, and closing the transport. It
+//! knows no stream.
 
 use std::cell::RefCell;
 use std::task::{Context, Poll};
@@ -11,7 +11,8 @@ use net::tls::failure;
 /// Most bytes read at once: four frames of the largest size.
 const READ_BYTES: usize = 64 * 1024;
 thread_local! {
-    /// Where bytes are read into, shared by all connections of a thread: the engine takes all of them at once.
+    /// Where bytes are read into, shared by all connections of a thread: the engine takes all of them at
+    /// once.
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
 }
 
@@ -64,8 +65,8 @@ impl H2Link {
         Pulled::Some
     }
 
-    /// Takes what has arrived on a connection without streams, so that a request is not sent on one that the endpoint has
-    /// closed. False if it has.
+    /// Takes what has arrived on a connection without streams, so that a request is not sent on one that the
+    /// endpoint has closed. False if it has.
     pub(in crate::upstream::h2) fn look(&self) -> bool {
         let is_readable = self.transport.borrow().as_ref().is_some_and(|transport| transport.is_readable());
         if is_readable {
@@ -81,7 +82,8 @@ impl H2Link {
         true
     }
 
-    /// Writes the output. False if the transport takes nothing any more; bytes that arrived before that can still be read.
+    /// Writes the output. False if the transport takes nothing any more; bytes that arrived before that can
+    /// still be read.
     pub(in crate::upstream::h2) fn flush(&self, cx: &mut Context<'_>) -> bool {
         loop {
             let mut engine = self.engine();
@@ -111,7 +113,8 @@ impl H2Link {
             self.engine().shutdown();
             let _ = self.flush(cx);
             if let Some(stream) = &mut *self.transport.borrow_mut() {
-                // Tells a TLS peer that nothing was cut. One that takes no bytes sees the end of the connection.
+                // Tells a TLS peer that nothing was cut. One that takes no bytes sees the end of the
+                // connection.
                 let _ = stream.poll_shutdown(cx);
             }
         }

@@ -1,5 +1,5 @@
-//! The SETTINGS of the endpoint, for requests that must know them before they are sent, and changes of our own. It reads no
-//! frame.
+//! The SETTINGS of the endpoint, for requests that must know them before they are sent, and changes of our
+//! own. It reads no frame.
 
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
@@ -19,14 +19,16 @@ impl H2Link {
         }
     }
 
-    /// Whether the endpoint takes extended CONNECT (RFC 8441 section 3); none before its SETTINGS have arrived.
+    /// Whether the endpoint takes extended CONNECT (RFC 8441 section 3); none before its SETTINGS have
+    /// arrived.
     pub(in crate::upstream) fn takes_tunnels(&self) -> Option<bool> {
         let engine = self.engine();
         let settings = engine.peer_settings();
         settings.has_arrived.then_some(settings.enable_connect_protocol)
     }
 
-    /// Waits for the SETTINGS of the endpoint. Returns [`H2Link::takes_tunnels`], and none if the connection ended before.
+    /// Waits for the SETTINGS of the endpoint. Returns [`H2Link::takes_tunnels`], and none if the connection
+    /// ended before.
     pub(in crate::upstream) async fn wait_for_settings(&self) -> Option<bool> {
         poll_fn(|cx| {
             let known = self.takes_tunnels();

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Attempts to start the driver: it takes the same port of IPv4 and IPv6, and ends if another process has one of them.
+/// Attempts to start the driver: it takes the same port of IPv4 and IPv6, and ends if another process has one
+/// of them.
 const STARTS: usize = 5;
 
 /// One browser with one page.
@@ -40,7 +41,8 @@ impl Browser {
         browser
     }
 
-    /// A driver without a session, or `None` if it ended without printing its port. Panics if it is not installed.
+    /// A driver without a session, or `None` if it ended without printing its port. Panics if it is not
+    /// installed.
     fn started() -> Option<Self> {
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
@@ -98,7 +100,8 @@ impl Browser {
         self.ask("POST", &path, body)
     }
 
-    /// One request on a connection of its own; returns the response's `value`. Panics with an error's message.
+    /// One request on a connection of its own; returns the response's `value`. Panics with an error's
+    /// message.
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(ANSWER_LIMIT)).unwrap();
@@ -145,6 +148,6 @@ impl Drop for Browser {
     }
 }
 
-/// After this time a browser counts as hung. It is long, because on a busy machine starting one has taken more than a
-/// minute.
+/// After this time a browser counts as hung. It is long, because on a busy machine starting one has taken
+/// more than a minute.
 const ANSWER_LIMIT: Duration = Duration::from_secs(300);

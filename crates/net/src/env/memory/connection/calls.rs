@@ -3,7 +3,7 @@
 use std::io;
 use std::task::{Context, Poll};
 
-use super::{MemoryConnection, Flight, LAG_NS_MAX};
+use super::{Flight, LAG_NS_MAX, MemoryConnection};
 use crate::env::PeerEnd;
 
 impl MemoryConnection {

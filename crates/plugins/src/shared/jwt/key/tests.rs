@@ -84,8 +84,8 @@ fn jwk_without_algorithm_serves_all_of_its_kind() {
     assert_eq!(verify(&key, &token_of("PS256")), Ok(()));
     assert_eq!(verify(&key, &token_of("RS256")), Err(TokenFault::Algorithm));
     let secret = data_encoding::BASE64URL_NOPAD.encode(vectors()["secret"].as_str().unwrap().as_bytes());
-    let key =
-        VerifyingKey::from_jwk(&json!({"kty": "oct", "k": secret, "alg": "HS512"}), &JwtAlgorithm::ALL).unwrap();
+    let key = VerifyingKey::from_jwk(&json!({"kty": "oct", "k": secret, "alg": "HS512"}), &JwtAlgorithm::ALL)
+        .unwrap();
     assert_eq!(verify(&key, &token_of("HS512")), Ok(()));
     assert_eq!(verify(&key, &token_of("HS256")), Err(TokenFault::Algorithm));
 }
@@ -119,7 +119,11 @@ fn unsuitable_texts_are_refused_with_the_reason() {
     check(JwtAlgorithm::Rs256, r#"{"kty":"RSA","use":"enc"}"#, "not for signatures");
     check(JwtAlgorithm::Rs256, r#"{"kty":"RSA","key_ops":["sign"]}"#, "not for verification");
     check(JwtAlgorithm::Rs256, r#"{"kty":"RSA","alg":"RSA-OAEP"}"#, "RSA-OAEP is not supported");
-    check(JwtAlgorithm::Es256, r#"{"kty":"EC","crv":"P-256","x":"AQAB","y":"AQAB"}"#, "`x` has a wrong length");
+    check(
+        JwtAlgorithm::Es256,
+        r#"{"kty":"EC","crv":"P-256","x":"AQAB","y":"AQAB"}"#,
+        "`x` has a wrong length",
+    );
     let off_curve = "A".repeat(43);
     let jwk = json!({"kty": "EC", "crv": "P-256", "x": off_curve, "y": off_curve});
     check(JwtAlgorithm::Es256, &jwk.to_string(), "impossible values");

@@ -246,7 +246,8 @@ fn messages_without_acknowledgement_need_no_reply() {
     let producer = broker.producer(&services, None, 0);
     send(&producer, &["a"]).unwrap();
     send(&producer, &["b"]).unwrap();
-    // The metadata of the second producer comes after both on the same connection or not at all, so that it is waited for.
+    // The metadata of the second producer comes after both on the same connection or not at all, so that it
+    // is waited for.
     while broker.taken().len() < 2 {
         thread::yield_now();
     }

@@ -90,7 +90,8 @@ fn refused_login_repeats_text_of_the_broker() {
     let refused = SaslAuthenticateResponse::default()
         .with_error_code(58)
         .with_error_message(Some(StrBytes::from_static_str("no such user")));
-    let expected = KafkaRefusal { text: "SaslAuthenticationFailed: no such user".to_owned(), may_pass: false };
+    let expected =
+        KafkaRefusal { text: "SaslAuthenticationFailed: no such user".to_owned(), may_pass: false };
     assert_eq!(read_sasl_authenticate(&encoded(&refused, 0)), Err(ReplyFault::Refused(expected)));
     let accepted = SaslAuthenticateResponse::default().with_auth_bytes(Bytes::from_static(b"v=1"));
     assert_eq!(read_sasl_authenticate(&encoded(&accepted, 0)), Ok(b"v=1".to_vec()));

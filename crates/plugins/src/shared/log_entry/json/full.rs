@@ -6,12 +6,12 @@ use exchange::Exchange;
 use message::Headers;
 use router::vars::{BuiltinVariable as Builtin, Variable, VariableSource};
 
-use super::super::{ARGUMENTS_MAX, LoggedBodies, BodyPart, LogFormat, hostname, response_body, start_ms};
+use super::super::{ARGUMENTS_MAX, BodyPart, LogFormat, LoggedBodies, hostname, response_body, start_ms};
 use super::{JsonObjectWriter, in_scratch, write_escaped, write_text};
 use message::query::{arguments, decode};
 
-/// All parts, the ids of the route and of its service, and further fields that have the name of no part; a request without
-/// a route has `no-matched` in place of its id.
+/// All parts, the ids of the route and of its service, and further fields that have the name of no part; a
+/// request without a route has `no-matched` in place of its id.
 pub(crate) fn full(exchange: &Exchange, bodies: &LoggedBodies, extra: Option<&LogFormat>) -> Vec<u8> {
     in_scratch(exchange, |out| write(out, exchange, bodies, extra))
 }

@@ -1,5 +1,6 @@
-//! Reads tables of FlatBuffers out of bytes of any origin: each position is checked when it is followed, and nothing is copied.
-//! A table refers to its fields by offsets in its vtable; offsets of texts, lists and tables lead forward from their place.
+//! Reads tables of FlatBuffers out of bytes of any origin: each position is checked when it is followed, and
+//! nothing is copied. A table refers to its fields by offsets in its vtable; offsets of texts, lists and
+//! tables lead forward from their place.
 
 /// Bytes that are no such message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +33,9 @@ const VTABLE_HEAD: usize = 4;
 
 fn array<const N: usize>(buffer: &[u8], at: usize) -> Result<[u8; N], MalformedMessage> {
     let bytes = at.checked_add(N).and_then(|end| buffer.get(at..end));
-    bytes.and_then(|bytes| bytes.try_into().ok()).ok_or(MalformedMessage("a position lies outside of the message"))
+    bytes
+        .and_then(|bytes| bytes.try_into().ok())
+        .ok_or(MalformedMessage("a position lies outside of the message"))
 }
 
 fn u16_at(buffer: &[u8], at: usize) -> Result<u16, MalformedMessage> {

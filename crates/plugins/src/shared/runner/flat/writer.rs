@@ -1,5 +1,6 @@
-//! Writes tables of FlatBuffers front to back: a table first, then what its fields refer to, because offsets lead forward.
-//! Numbers take a place of four bytes each, so that every place is aligned. It knows no message.
+//! Writes tables of FlatBuffers front to back: a table first, then what its fields refer to, because offsets
+//! lead forward. Numbers take a place of four bytes each, so that every place is aligned. It knows no
+//! message.
 
 /// A message that is being written behind what a buffer holds already.
 pub(crate) struct FlatWriter<'a> {

@@ -8,8 +8,8 @@ use super::super::messages::NameValueEntry;
 /// The bytes that are encoded in names and values: all but the unreserved ones (RFC 3986 section 2.3).
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The query after `changes`: the first change of a name takes the place of all its values, each further one adds a value, and
-/// one without a value removes the argument.
+/// The query after `changes`: the first change of a name takes the place of all its values, each further one
+/// adds a value, and one without a value removes the argument.
 pub(super) fn changed(query: &[u8], changes: &[NameValueEntry<'_>]) -> Vec<u8> {
     let mut all: Vec<(Vec<u8>, Vec<u8>)> =
         arguments(query).map(|(whole, name, _)| (decode(name).into_owned(), whole.to_vec())).collect();

@@ -1,4 +1,5 @@
-//! The oracle's reading of targets and authorities: the canonical form of a path, and the refused forms. Knows no head.
+//! The oracle's reading of targets and authorities: the canonical form of a path, and the refused forms.
+//! Knows no head.
 
 use std::net::Ipv6Addr;
 
