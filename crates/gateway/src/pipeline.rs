@@ -126,7 +126,7 @@ async fn failed<S: DownstreamStream>(
         && let Some(stored) =
             phases::upstream_response(journey.run.context, &journey.chains, journey.exchange, Some(&failure))
     {
-        return match stored_reply::send(journey, *stored).await {
+        return match stored_reply::send_stored_reply(journey, *stored).await {
             Ok(()) => PipelineOutcome::Done,
             Err(failure) => respond::fail(journey, failure).await,
         };
@@ -185,11 +185,11 @@ fn serve<'a, 'j: 'a, S: DownstreamStream>(
                     return Ok(PooledBox::pin(respond::reply(journey, *reply)).await);
                 }
                 Some(LocalReply::Stream(reply)) => {
-                    PooledBox::pin(stream_reply::send(journey, *reply)).await?;
+                    PooledBox::pin(stream_reply::send_streamed_reply(journey, *reply)).await?;
                     return Ok(PipelineOutcome::Done);
                 }
                 Some(LocalReply::Stored(reply)) => {
-                    PooledBox::pin(stored_reply::send(journey, *reply)).await?;
+                    PooledBox::pin(stored_reply::send_stored_reply(journey, *reply)).await?;
                     return Ok(PipelineOutcome::Done);
                 }
             }

@@ -8,7 +8,7 @@ use crate::{collect, crates};
 const WIDTH_MAX: usize = 110;
 
 /// The most comment lines that may be wider. Lower it when a change allows it; never raise it.
-const WIDER_MAX: usize = 5586;
+const WIDER_MAX: usize = 53;
 
 #[test]
 fn comments_are_as_wide_as_code() {

@@ -127,7 +127,7 @@ async fn open<'j, S: DownstreamStream>(
             Ok(ActiveAttempt { upstream_stream, in_flight, address, connect_us, limit, hedged_by: None })
         }
         Err(failure) => {
-            let failure = attempt_policies::judge(journey, failure);
+            let failure = attempt_policies::judge_attempt(journey, failure);
             let selected = in_flight.selected;
             finish_attempt(journey.exchange, in_flight, Some(&failure), false);
             let progress = AttemptProgress { sent: Sent::Nothing, is_reused: false };
@@ -184,7 +184,7 @@ fn finish<S>(
             }))
         }
         Err(failure) => {
-            let failure = attempt_policies::judge(journey, failure);
+            let failure = attempt_policies::judge_attempt(journey, failure);
             let progress = upstream_stream.progress();
             // The connection ends before its place at the node is given back and wakes a waiting request.
             run.context.upstreams.checkin(upstream_stream, false);
@@ -243,8 +243,13 @@ fn exchange_with<'a, 'b: 'a, 'j: 'b, S: DownstreamStream>(
             return Ok(ResponseOutcome::Replaced { request_done: forwarding.upload.is_done(), stored });
         }
         let mut download = DownloadWait::new(journey.run, forwarding.timeouts);
-        download::pass_on(&mut download, journey, &mut attempt.upstream_stream, &mut forwarding.upload)
-            .await?;
+        download::pass_on_response(
+            &mut download,
+            journey,
+            &mut attempt.upstream_stream,
+            &mut forwarding.upload,
+        )
+        .await?;
         journey.exchange.times.upstream_ended_ns = journey.run.local().clock_ns();
         Ok(ResponseOutcome::Whole { request_done: forwarding.upload.is_done() })
     }
@@ -267,12 +272,12 @@ async fn wait_for_response<S: DownstreamStream>(
         let now_ms = attempting.journey.run.local().now_ms();
         if let Some(after_ms) = policy.hedge.as_ref().and_then(|hedge| hedge.after_ms(now_ms)) {
             // In a pooled box, because few requests are hedged.
-            return PooledBox::pin(hedge::wait_for_final(attempting, policy, after_ms)).await;
+            return PooledBox::pin(hedge::wait_for_hedged_head(attempting, policy, after_ms)).await;
         }
     }
     let Attempting { journey, forwarding, attempt } = attempting;
     let ActiveAttempt { upstream_stream, limit, .. } = attempt;
-    head_wait::wait_for_final(journey, forwarding, upstream_stream, limit).await
+    head_wait::wait_for_final_head(journey, forwarding, upstream_stream, limit).await
 }
 
 /// Notes the status and the times of the head in the record of the attempt.

@@ -50,6 +50,6 @@ impl AttemptPolicy for PassedOnHead {
 
 /// The failure to record for one of an attempt.
 #[cold]
-pub(super) fn judge<S>(journey: &Journey<'_, S>, failure: ExchangeFailure) -> ExchangeFailure {
+pub(super) fn judge_attempt<S>(journey: &Journey<'_, S>, failure: ExchangeFailure) -> ExchangeFailure {
     AttemptPolicies::at_failure(journey, failure)
 }

@@ -278,7 +278,7 @@ async fn read<S: DownstreamStream>(
             downstream.consume(count);
             if turn.is_over(cx, count) {
                 if run.deadline.is_overdue() {
-                    return Poll::Ready(Err(request_failure::overdue()));
+                    return Poll::Ready(Err(request_failure::overdue_request()));
                 }
                 has_moved = true;
                 return Poll::Pending;

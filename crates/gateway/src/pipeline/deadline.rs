@@ -18,7 +18,7 @@ impl AttemptPolicy for UpstreamDeadline {
     ) -> Result<(), ExchangeFailure> {
         let Attempting { journey, forwarding, .. } = attempting;
         if let Some(policy) = &forwarding.upstream.deadline {
-            pass_on(journey.run, journey.exchange, policy);
+            pass_on_deadline(journey.run, journey.exchange, policy);
         }
         Ok(())
     }
@@ -60,7 +60,7 @@ pub(super) fn begin(
 }
 
 /// Tells the endpoint how much time is left.
-pub(super) fn pass_on(run: &PipelineRun<'_>, exchange: &mut Exchange, policy: &DeadlinePolicy) {
+pub(super) fn pass_on_deadline(run: &PipelineRun<'_>, exchange: &mut Exchange, policy: &DeadlinePolicy) {
     let (Some(name), ends_ns) = (&policy.header, run.ends_ns.get()) else { return };
     if ends_ns == 0 {
         return;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use message::Headers;
 use stdx::pooled::PooledBox;
 
-use super::download_wait::{DownloadWait, overdue};
+use super::download_wait::{DownloadWait, overdue_response};
 use super::encode;
 use super::grpc;
 use super::journey::Journey;
@@ -28,7 +28,7 @@ use exchange::plugin::{BodyNeed, PluginPhase};
 // A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds
 // this one.
 #[allow(clippy::manual_async_fn)]
-pub(super) fn pass_on<'a, 'j: 'a, S: DownstreamStream, O: UpstreamStream>(
+pub(super) fn pass_on_response<'a, 'j: 'a, S: DownstreamStream, O: UpstreamStream>(
     download: &'a mut DownloadWait<'j>,
     journey: &'a mut Journey<'j, S>,
     upstream_stream: &'a mut O,
@@ -210,7 +210,7 @@ async fn collect<S: DownstreamStream, O: UpstreamStream>(
             upstream_stream.consume(count);
             if turn.is_over(cx, count) {
                 if journey.run.deadline.is_overdue() {
-                    return Poll::Ready(Err(overdue()));
+                    return Poll::Ready(Err(overdue_response()));
                 }
                 has_moved = true;
                 return Poll::Pending;

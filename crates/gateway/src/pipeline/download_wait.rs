@@ -50,7 +50,7 @@ impl<'j> DownloadWait<'j> {
 #[cold]
 fn late(expired: Expired, waits_for: WaitsFor) -> ExchangeFailure {
     match (expired, waits_for) {
-        (Expired::Cap, _) => overdue(),
+        (Expired::Cap, _) => overdue_response(),
         (Expired::Step, WaitsFor::AnswerHalfClosed) => {
             ExchangeFailure::new(Cause::ClientGone, "it closed inside the response")
         }
@@ -60,10 +60,10 @@ fn late(expired: Expired, waits_for: WaitsFor) -> ExchangeFailure {
 
 /// The failure of a request that exceeds its total time while its response arrives.
 #[cold]
-pub(super) fn overdue() -> ExchangeFailure {
+pub(super) fn overdue_response() -> ExchangeFailure {
     ExchangeFailure::new(Cause::RequestTimeout, "the response body was still arriving")
 }
 
-pub(super) fn gone(error: &std::io::Error) -> ExchangeFailure {
+pub(super) fn client_gone(error: &std::io::Error) -> ExchangeFailure {
     ExchangeFailure::new(Cause::ClientGone, error.to_string())
 }

@@ -21,7 +21,7 @@ use exchange::failure::{Cause, ExchangeFailure};
 use exchange::plugin::PluginPhase;
 
 /// Sends the request and waits for the head of the final response; forwards interim ones.
-pub(super) async fn wait_for_final<S: DownstreamStream>(
+pub(super) async fn wait_for_final_head<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
     forwarding: &mut Forwarding<'_>,
     upstream_stream: &mut PooledStream,
@@ -100,7 +100,7 @@ async fn wait_for_head<S: DownstreamStream>(
         }
         if progress == Progress::NextTurn {
             return if run.deadline.is_overdue() {
-                Poll::Ready(Err(request_failure::overdue()))
+                Poll::Ready(Err(request_failure::overdue_request()))
             } else {
                 Poll::Pending
             };
@@ -147,6 +147,6 @@ async fn wait_for_head<S: DownstreamStream>(
 fn late(expired: Expired, cause: Cause, detail: &'static str) -> ExchangeFailure {
     match expired {
         Expired::Step => ExchangeFailure::new(cause, detail),
-        Expired::Cap => request_failure::overdue(),
+        Expired::Cap => request_failure::overdue_request(),
     }
 }

@@ -56,9 +56,9 @@ fn is_allowed<S: DownstreamStream>(journey: &Journey<'_, S>, forwarding: &Forwar
         && !journey.chains.has(PluginPhase::Attempt)
 }
 
-/// As [`head_wait::wait_for_final`], with a second attempt after `after_ms` without a response head. The
+/// As [`head_wait::wait_for_final_head`], with a second attempt after `after_ms` without a response head. The
 /// attempt becomes the one with the first response head.
-pub(super) async fn wait_for_final<'j, S: DownstreamStream>(
+pub(super) async fn wait_for_hedged_head<'j, S: DownstreamStream>(
     attempting: &mut Attempting<'_, 'j, S>,
     policy: &'j RetryPolicy,
     after_ms: u64,
@@ -67,7 +67,8 @@ pub(super) async fn wait_for_final<'j, S: DownstreamStream>(
     let run = journey.run;
     let mut first_part = attempt.limit.at_most(after_ms, run.local().now_ms());
     let ended =
-        head_wait::wait_for_final(journey, forwarding, &mut attempt.upstream_stream, &mut first_part).await;
+        head_wait::wait_for_final_head(journey, forwarding, &mut attempt.upstream_stream, &mut first_part)
+            .await;
     let is_slow = match &ended {
         Err(failure) => {
             matches!(failure.cause, Cause::ReadTimeout | Cause::SendTimeout)
@@ -94,7 +95,7 @@ async fn primary_head<S: DownstreamStream>(
 ) -> Result<(), ExchangeFailure> {
     let Attempting { journey, forwarding, attempt } = attempting;
     let ActiveAttempt { upstream_stream, limit, .. } = attempt;
-    head_wait::wait_for_final(journey, forwarding, upstream_stream, limit).await
+    head_wait::wait_for_final_head(journey, forwarding, upstream_stream, limit).await
 }
 
 /// A second attempt that has a node and perhaps a connection.
@@ -175,7 +176,7 @@ async fn race_with<'j, S: DownstreamStream>(
         ConnectedHedge::Failed => return None,
     };
     if let Some(deadline_policy) = &attempting.forwarding.upstream.deadline {
-        deadline::pass_on(attempting.journey.run, attempting.journey.exchange, deadline_policy);
+        deadline::pass_on_deadline(attempting.journey.run, attempting.journey.exchange, deadline_policy);
     }
     hedge.stream.start_request(attempting.journey.exchange, BodyLength::None);
     hedge.stream.finish(None);
@@ -217,7 +218,7 @@ async fn connect_hedge<'j, S: DownstreamStream>(
         }
         Winner::Hedge(Err(failure)) => {
             drop(primary);
-            let failure = attempt_policies::judge(attempting.journey, failure);
+            let failure = attempt_policies::judge_attempt(attempting.journey, failure);
             let exchange = &mut *attempting.journey.exchange;
             let record = in_flight.finish_failed(exchange, record, &failure, false);
             note_beside(exchange, record);
@@ -240,7 +241,7 @@ async fn race_heads<S: DownstreamStream>(
         let mut hedge = poll_fn(|cx| poll_final(cx, stream, head, &mut interim, run.local().now_ms()));
         race(primary.as_mut(), Pin::new(&mut hedge)).await
     };
-    let judge = |failure| attempt_policies::judge(attempting.journey, failure);
+    let judge = |failure| attempt_policies::judge_attempt(attempting.journey, failure);
     match winner {
         Winner::Primary(ended) => Winner::Primary(ended.map_err(judge)),
         Winner::Hedge(ended) => Winner::Hedge(ended.map_err(judge)),

@@ -54,7 +54,7 @@ pub(super) fn proxy<'a, 'j: 'a, S: DownstreamStream>(
                 Ok(AttemptEnd::Answered(outcome)) => return Ok(outcome),
                 Ok(AttemptEnd::Discarded) => {}
                 Ok(AttemptEnd::Replaced(stored)) => {
-                    PooledBox::pin(stored_reply::send(journey, *stored)).await?;
+                    PooledBox::pin(stored_reply::send_stored_reply(journey, *stored)).await?;
                     return Ok(PipelineOutcome::Done);
                 }
                 // Another request took the last connection between the choice of the node and the connect, so

@@ -10,7 +10,7 @@ pub(super) fn too_large(limit_bytes: impl std::fmt::Display) -> ExchangeFailure 
 
 /// The failure of a request that exceeds its total time while its body arrives.
 #[cold]
-pub(super) fn overdue() -> ExchangeFailure {
+pub(super) fn overdue_request() -> ExchangeFailure {
     ExchangeFailure::new(Cause::RequestTimeout, "the request body was still arriving")
 }
 

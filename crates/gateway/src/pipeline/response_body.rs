@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use message::Headers;
 
-use super::download_wait::{DownloadWait, gone, overdue};
+use super::download_wait::{DownloadWait, client_gone, overdue_response};
 use super::encode;
 use super::grpc;
 use super::journey::Journey;
@@ -77,7 +77,7 @@ impl BodyPassage for PassedThrough {
         data: &[u8],
     ) -> Poll<Result<usize, ExchangeFailure>> {
         journey.downstream.poll_write(cx, data).map(|written| {
-            let count = written.map_err(|error| gone(&error))?;
+            let count = written.map_err(|error| client_gone(&error))?;
             let exchange = &mut *journey.exchange;
             exchange.stats.response_body_bytes += count as u64;
             exchange.note_upstream_body(&data[..count]);
@@ -145,7 +145,7 @@ impl BodyPassage for ChangedBody {
             return Poll::Ready(Ok(false));
         }
         journey.downstream.poll_write(cx, &self.bytes[self.sent..]).map(|written| {
-            let count = written.map_err(|error| gone(&error))?;
+            let count = written.map_err(|error| client_gone(&error))?;
             self.sent += count;
             journey.exchange.stats.response_body_bytes += count as u64;
             Ok(true)
@@ -283,7 +283,7 @@ fn poll_passage<S: DownstreamStream, O: UpstreamStream, P: BodyPassage>(
         }
         if progress.stage == Stage::Flushing {
             return match journey.downstream.poll_flush(cx) {
-                Poll::Ready(flushed) => Poll::Ready(flushed.map_err(|error| gone(&error))),
+                Poll::Ready(flushed) => Poll::Ready(flushed.map_err(|error| client_gone(&error))),
                 Poll::Pending => wait_for_client(cx, download, journey, upstream_stream, moved),
             };
         }
@@ -291,7 +291,7 @@ fn poll_passage<S: DownstreamStream, O: UpstreamStream, P: BodyPassage>(
         // client.
         let mut takes_nothing = false;
         let mut capacity = |cx: &mut Context<'_>| {
-            let capacity = journey.downstream.poll_capacity(cx).map_err(|error| gone(&error));
+            let capacity = journey.downstream.poll_capacity(cx).map_err(|error| client_gone(&error));
             takes_nothing = capacity.is_pending();
             capacity
         };
@@ -306,7 +306,7 @@ fn poll_passage<S: DownstreamStream, O: UpstreamStream, P: BodyPassage>(
                 if turn.is_over(cx, count) {
                     // The timer of the deadline has no turn while bytes always are at hand.
                     if journey.run.deadline.is_overdue() {
-                        return Poll::Ready(Err(overdue()));
+                        return Poll::Ready(Err(overdue_response()));
                     }
                     progress.has_moved = true;
                     return Poll::Pending;
@@ -358,7 +358,7 @@ fn wait_for_upstream<S: DownstreamStream>(
     progress: &mut Progress,
 ) -> Poll<Result<(), ExchangeFailure>> {
     match journey.downstream.poll_flush(cx) {
-        Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
+        Poll::Ready(Err(error)) => return Poll::Ready(Err(client_gone(&error))),
         Poll::Pending => return download.wait(cx, WaitsFor::Client, moved, journey.downstream),
         Poll::Ready(Ok(())) => {}
     }

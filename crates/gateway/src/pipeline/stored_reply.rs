@@ -20,7 +20,7 @@ use crate::body::{BodyLength, DownstreamStream};
 ///
 /// # Errors
 /// When the body cannot be read, a plugin of the response fails, or the client is too slow.
-pub(super) async fn send<S: DownstreamStream>(
+pub(super) async fn send_stored_reply<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
     reply: StoredReply,
 ) -> Result<(), ExchangeFailure> {
@@ -83,7 +83,7 @@ pub(super) async fn send<S: DownstreamStream>(
                 BodyNeed::None | BodyNeed::Copy { .. } => BodyLength::Known(reply.length),
             };
             journey.downstream.start_response(journey.exchange, length);
-            let sent = stream_reply::pass_on(journey, &mut wait, &mut *body).await;
+            let sent = stream_reply::pass_on_pieces(journey, &mut wait, &mut *body).await;
             journey.exchange.stats.response_bytes = journey.downstream.progress().sent_bytes;
             return sent;
         }

@@ -24,7 +24,7 @@ use message::Headers;
 ///
 /// # Errors
 /// When the plugin's stream fails or stalls, a plugin of the response fails, or the client is too slow.
-pub(super) async fn send<S: DownstreamStream>(
+pub(super) async fn send_streamed_reply<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
     mut reply: StreamedReply,
 ) -> Result<(), ExchangeFailure> {
@@ -48,7 +48,7 @@ pub(super) async fn send<S: DownstreamStream>(
         return send_whole(journey, &mut wait, &mut *reply.body, limit_bytes).await;
     }
     journey.downstream.start_response(journey.exchange, BodyLength::Unknown);
-    let sent = pass_on(journey, &mut wait, &mut *reply.body).await;
+    let sent = pass_on_pieces(journey, &mut wait, &mut *reply.body).await;
     journey.exchange.stats.response_bytes = journey.downstream.progress().sent_bytes;
     sent
 }
@@ -130,7 +130,7 @@ enum ReplyStage {
 }
 
 /// Sends the pieces of `stream`, behind a head that was started.
-pub(super) async fn pass_on<S: DownstreamStream>(
+pub(super) async fn pass_on_pieces<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
     wait: &mut Wait<'_, '_>,
     stream: &mut dyn ReplyStream,
