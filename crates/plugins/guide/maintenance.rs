@@ -23,11 +23,11 @@ use crate::shared::config;
 
 /// The declaration: name, priority, phases, schema, and the function that builds an instance.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("maintenance", 2950, &[PluginPhase::Rewrite], Config::schema, build)
+    PluginKind::new("maintenance", 2950, &[PluginPhase::Rewrite], MaintenanceConfig::schema, build)
         .documented(include_str!("maintenance.rs"));
 
 attributes! {
-    struct Config {
+    struct MaintenanceConfig {
         /// The text that clients get.
         message: String = "under maintenance".into(), { "minLength": 1 };
         /// The seconds after which clients may try again.
@@ -45,7 +45,7 @@ struct Maintenance {
 }
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
+    let config: MaintenanceConfig = config::parse(config)?;
     let reply = BufferedReply::message(503, &config.message)
         .with_header("Retry-After", config.retry_after.to_string());
     Ok(Arc::new(Maintenance { reply, pass: config.pass }))
