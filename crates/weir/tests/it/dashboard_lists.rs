@@ -91,7 +91,7 @@ fn plugins_have_pages_costs_and_uses() {
     assert_eq!((&find("key-auth")["used_by"], &find("zstd")["group"]), (&json!(2), &json!("extension")));
     assert!(find("ip-restriction")["scopes"].as_array().unwrap().contains(&json!("stream_route")));
     let page = get(&weir, "plugins/key-auth");
-    assert!(page["docs"].as_str().unwrap().contains("### Configuration"), "{page}");
+    assert!(page["docs"].as_str().unwrap().contains("\n## Configuration\n"), "{page}");
     let used = json!([{"kind": "routes", "id": "shop"}, {"kind": "consumers", "id": "jack/credentials/c"}]);
     assert_eq!(page["used"], used);
 }
