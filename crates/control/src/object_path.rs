@@ -52,12 +52,12 @@ impl ObjectPath {
         }
     }
 
-    /// The id as [`model::Key`] writes it, if the path has one.
+    /// The id as [`model::ObjectKey`] writes it, if the path has one.
     pub(crate) fn key_id(&self) -> Option<String> {
         self.id.as_deref().map(|id| self.key_id_of(id))
     }
 
-    /// The id of [`model::Key`] for an object of this collection.
+    /// The id of [`model::ObjectKey`] for an object of this collection.
     pub(crate) fn key_id_of(&self, id: &str) -> String {
         match (self.kind, &self.parent) {
             (ObjectKind::Credential, Some(consumer)) => format!("{consumer}/credentials/{id}"),

@@ -48,7 +48,7 @@ pub enum PlanAction {
     Delete,
 }
 
-/// One place of an object. A secret is replaced by [`HIDDEN`].
+/// One place of an object. A secret is replaced by `HIDDEN`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FieldChange {
     /// The place, as a JSON pointer (RFC 6901).

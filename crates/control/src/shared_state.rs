@@ -113,7 +113,7 @@ impl SharedState {
     /// Removes the text at `path`, if that is still as this instance knows it.
     ///
     /// # Errors
-    /// As [`Shared::put`].
+    /// As [`SharedState::put`].
     pub(crate) async fn remove(&self, path: &str) -> Result<bool, String> {
         let Some(before) = self.get(path) else { return Ok(true) };
         let revision = match &self.medium {

@@ -177,7 +177,8 @@ impl ServiceDiscovery {
         show::dump(&self.shared, registry)
     }
 
-    /// The text of the registry's file of last good answers; the outer option as of [`Discovery::dump`].
+    /// The text of the registry's file of last good answers; the outer option as of
+    /// [`ServiceDiscovery::dump`].
     pub fn dump_file(&self, registry: &str) -> Option<Result<String, String>> {
         self.shared.has(registry).then(|| self.shared.read_copy(registry))
     }

@@ -3,7 +3,8 @@
 //! code with it, except for the framing of HTTP/3.
 //!
 //! A [`Scenario`](scenario::Scenario) describes the requests, a [`Definition`](contender::Definition) the
-//! contender. A run makes a [`Report`](result::Report), from which every table, page and comparison is made.
+//! contender. A run makes a [`RunReport`](result::RunReport), from which every table, page and comparison is
+//! made.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -1,5 +1,5 @@
-//! Forms of a [`Report`](crate::result::Report): medians, ratios, verdicts, tables and pages. It measures
-//! nothing and changes no measured number.
+//! Forms of a [`RunReport`](crate::result::RunReport): medians, ratios, verdicts, tables and pages. It
+//! measures nothing and changes no measured number.
 
 pub mod compare;
 pub mod faults;

@@ -64,7 +64,7 @@ pub(super) async fn answer(
     refusal_of_write(refused)
 }
 
-/// Makes the change of the object as it is now. [`Refused::Changed`]: another write came in between.
+/// Makes the change of the object as it is now. [`WriteRefusal::Changed`]: another write came in between.
 async fn change_once(
     parts: &Arc<AdminParts>,
     key: &ObjectKey,

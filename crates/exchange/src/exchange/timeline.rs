@@ -1,6 +1,6 @@
 //! When the plugins of one exchange ran: a record for traces and for pages that show a request. It is off
 //! unless a plugin or the gateway asks for it; then each run costs two readings of the clock. Attempts and
-//! phases have their times in [`Attempt`](super::Attempt) and [`Times`](super::Times).
+//! phases have their times in [`Attempt`](super::Attempt) and [`ExchangeTimes`](super::ExchangeTimes).
 
 use crate::plugin::phase_name::PluginPhase;
 

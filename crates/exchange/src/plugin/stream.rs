@@ -40,7 +40,7 @@ pub trait StreamPlugin: Send + Sync + 'static {
     fn log(&self, _session: &StreamSession) {}
 
     /// Whether it needs the services of its worker: then [`StreamSession::find_held`] finds the
-    /// [`Local`](crate::local::Local) of that worker.
+    /// [`WorkerLocal`](crate::local::WorkerLocal) of that worker.
     fn uses_worker(&self) -> bool {
         false
     }

@@ -5,7 +5,7 @@ use peer::Fault;
 use peer::body::{Body, Part};
 use peer::head::{self, StatusLine};
 
-/// The state of parsing one response, reused by [`begin`](Reading::begin) with its memory.
+/// The state of parsing one response, reused by [`begin`](ResponseParser::begin) with its memory.
 #[derive(Debug, Default)]
 pub(super) struct ResponseParser {
     /// The rest of the body; `None` until the head is complete.
@@ -36,8 +36,8 @@ impl ResponseParser {
     }
 
     /// Takes the next bytes, hands the pieces of the body on with the status, and returns how many bytes
-    /// belonged to this answer. Bytes after an answer that [`is_whole`](Reading::is_whole) belong to no
-    /// request.
+    /// belonged to this answer. Bytes after an answer that [`is_whole`](ResponseParser::is_whole) belong to
+    /// no request.
     pub(super) fn take(&mut self, bytes: &[u8], mut piece: impl FnMut(u16, &[u8])) -> Result<usize, Fault> {
         let used = match self.body {
             Some(_) => 0,

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use message::{Headers, Method};
 
-/// A request to a [`Destination`](super::Destination), which says where it goes and with which target.
+/// A request to a [`OutboundDestination`](super::OutboundDestination), which says where it goes and with
+/// which target.
 #[derive(Debug)]
 pub struct OutboundRequest {
     /// The method.

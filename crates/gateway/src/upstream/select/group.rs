@@ -92,8 +92,8 @@ impl NodeGroup {
     }
 
     /// Whether a member starts slowly, for methods that compare loads: an idle node with a small weight would
-    /// get nothing among idle neighbours. They compare [whole weights](Group::weight_whole), and limit the
-    /// choices of such a member.
+    /// get nothing among idle neighbours. They compare [whole weights](NodeGroup::weight_whole), and limit
+    /// the choices of such a member.
     #[inline]
     pub fn is_starting(&self) -> bool {
         !self.whole.is_empty()

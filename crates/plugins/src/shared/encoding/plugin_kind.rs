@@ -1,5 +1,5 @@
 //! The attributes and the declaration that all plugins of codings have: those of
-//! [`EncodingRules`](super::EncodingRules), and the plugin's own beside them. It knows no coding.
+//! [`EncodingRules`], and the plugin's own beside them. It knows no coding.
 
 use std::sync::Arc;
 
