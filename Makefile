@@ -32,7 +32,7 @@ package: ## Build all packages into target/package, with a static binary (ARGS="
 
 test: ## Everything that must pass: format, lints, all tests, documentation
 	@lab/install.sh run
-	@# Installing waits for the network most of the time, and the lints for the processor.
+	@# Both at once: installing mostly waits for the network, the lints use the processor.
 	$(MAKE) --no-print-directory --jobs=3 --output-sync=target install lint
 	$(CARGO) test --workspace
 	WEIR_SIMULATE=$(TEST_SEEDS) $(CARGO) test $(SIMULATION) -- env::memory simulation

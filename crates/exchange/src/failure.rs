@@ -291,7 +291,7 @@ causes! {
     NoUpstream = "no_upstream", 503, Gateway, Balance;
     /// Memory is short, and the request's priority is not high enough.
     MemoryLimit = "memory_limit", 503, Gateway, Route;
-    /// The upstream is slower than it uses to be, and as many requests wait for it can take.
+    /// The upstream is slower than it uses to be, and as many requests wait for it as it can take.
     Overloaded = "overloaded", 503, Gateway, Balance;
     /// The circuit breaker of the upstream is open.
     CircuitOpen = "circuit_open", 503, Gateway, Balance;

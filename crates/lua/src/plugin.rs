@@ -1,5 +1,5 @@
 //! A plugin that is a program in Lua: calls its functions in the phases of a request, and makes replies of
-//! what they return.
+//! their results.
 
 use std::future::poll_fn;
 use std::rc::Rc;

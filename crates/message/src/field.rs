@@ -244,9 +244,9 @@ const EMPTY: u8 = u8::MAX;
 const SLOTS: [u8; SLOT_COUNT] = slots();
 const _: () = assert!(KNOWN.len() < 127, "the ids must fit the bits of a set and the slot's byte");
 
-/// Whether `name` is `known` in any case, eight bytes at a time. Setting bit 5 folds the case of letters;
-/// what else it folds onto the letters, digits and dashes of `known` are control characters, which no token
-/// holds.
+/// Whether `name` is `known` in any case, eight bytes at a time. Setting bit 5 folds the case of letters.
+/// The other bytes that it folds onto the letters, digits and dashes of `known` are control characters, which
+/// no token holds.
 #[inline]
 fn is_spelling_of(name: &[u8], known: &[u8]) -> bool {
     const CASE: u64 = 0x2020_2020_2020_2020;

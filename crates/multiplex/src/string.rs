@@ -1,5 +1,5 @@
 //! String literals (RFC 7541 section 5.2): a bit for the Huffman code, a length, the text. It does not know
-//! what the texts are.
+//! the meaning of the texts.
 
 use crate::{CodeError, huffman, integer};
 

@@ -50,7 +50,7 @@
 //! with `proxy-rewrite` (`"set": {"Accept-Encoding": "identity"}`). A compressed local one stays as it is. A
 //! response of an upstream that cannot be transformed is answered with 500, because the body may hold what
 //! the template leaves out; a local one stays as it is, and so does an empty body that cannot be decoded,
-//! whatever its `Content-Encoding`. A response fails with 502 if its body is longer than
+//! with any `Content-Encoding`. A response fails with 502 if its body is longer than
 //! `max_resp_body_size`; APISIX cuts it there.
 //!
 //! **Limits.** A body may have a million values and take half a second to be decoded; one that exceeds this

@@ -23,9 +23,9 @@
 //!
 //! The key is taken from the field `header`, or, if the request has no such field, from the query argument
 //! `query`. An empty key is none: a consumer cannot have one, and a field without a value finds no consumer,
-//! whatever the query says. With `bearer_token` the field is `Authorization` and its value `Bearer ` and the
-//! key. `hide_credentials` removes the field or argument that held the key before the request is forwarded;
-//! from a request that passes as `anonymous_consumer` it removes both.
+//! even beside a key in the query. With `bearer_token` the field is `Authorization` and its value `Bearer `
+//! and the key. `hide_credentials` removes the field or argument that held the key before the request is
+//! forwarded; from a request that passes as `anonymous_consumer` it removes both.
 //!
 //! A request without a key, or with an unknown key, is answered with 401, a `WWW-Authenticate` field that
 //! names `realm`, and the reason as `{"message": "…"}`; or it passes as the consumer `anonymous_consumer`, if

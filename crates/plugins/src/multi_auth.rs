@@ -19,7 +19,7 @@
 //!
 //! If no method accepts the request, it is answered with 401 and `{"message":"Authorization Failed"}`, with
 //! the `WWW-Authenticate` fields of all methods. A method with an `anonymous_consumer` accepts every request,
-//! so it belongs at the end. A method that does not accept a request leaves it was. `jwe-decrypt` with
+//! so it belongs at the end. A method that does not accept a request leaves it as it was. `jwe-decrypt` with
 //! `strict` off accepts requests without a token, as in APISIX.
 //!
 //! A request with two credentials in one place, such as two fields `apikey`, is refused by the first method

@@ -67,8 +67,8 @@
 //!
 //! **Upstream.** It receives the access token in `X-Access-Token`, or in `Authorization` with
 //! `access_token_in_authorization_header`; the claims of the ID token in `X-ID-Token` and the user's data, or
-//! what the bearer token says, in `X-Userinfo`, both as JSON in Base64 with the digits of all numbers; and,
-//! where it is configured, `X-Refresh-Token` and `X-Raw-ID-Token`. Fields of these names that the client
+//! the claims of the bearer token, in `X-Userinfo`, both as JSON in Base64 with the digits of all numbers;
+//! and, where it is configured, `X-Refresh-Token` and `X-Raw-ID-Token`. Fields of these names that the client
 //! sends are removed.
 //!
 //! **Not supported**, and refused by the check: `dpop.enabled`, `proxy_opts` with a proxy, and

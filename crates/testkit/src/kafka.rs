@@ -1,5 +1,5 @@
 //! A real Apache Kafka, started once for all tests of a process because it takes seconds; librdkafka reads
-//! what it has. `lab/install.sh test` installs both.
+//! its records. `lab/install.sh peers` installs both.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};

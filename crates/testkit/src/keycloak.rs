@@ -1,5 +1,5 @@
 //! A real Keycloak, started once for all tests of a process because it takes half a minute.
-//! `lab/install.sh test` installs it.
+//! `lab/install.sh peers` installs it.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Open Policy Agent as a peer of a test. `lab/install.sh test` installs it.
+//! Open Policy Agent as a peer of a test. `lab/install.sh peers` installs it.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! A real OpenSearch, started once for all tests of a process because it takes seconds. `lab/install.sh test`
-//! installs it.
+//! A real OpenSearch, started once for all tests of a process because it takes seconds.
+//! `lab/install.sh peers` installs it.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
 //! The collector of OpenTelemetry as a peer of a test; it prints the spans that it receives.
-//! `lab/install.sh test` builds it.
+//! `lab/install.sh peers` builds it.
 
 use std::collections::BTreeMap;
 use std::fs;

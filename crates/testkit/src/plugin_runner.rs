@@ -1,5 +1,5 @@
 //! Plugin runners of APISIX as peers of a test: commands that a gateway starts. `lab/install.sh test`
-//! installs them.
+//! installs that for Go and the stand-in, `lab/install.sh peers` that for Java.
 
 use std::path::{Path, PathBuf};
 

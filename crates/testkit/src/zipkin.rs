@@ -1,4 +1,4 @@
-//! Zipkin as a peer of a test; it keeps spans in memory. `lab/install.sh test` fetches it.
+//! Zipkin as a peer of a test; it keeps spans in memory. `lab/install.sh peers` fetches it.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -652,7 +652,7 @@ settings! {
         /// at HUP: new connections are judged by what they hold then.
         trusted_certificates: Vec<String> = parse::trusted_certificates("FILE|system,…", "system"),
         /// Verify the certificate of every `https` node and of every server that a plugin calls by `https`,
-        /// whatever `tls.verify` of the upstream and `ssl_verify` of the plugin say. Off, because APISIX
+        /// even where `tls.verify` of the upstream or `ssl_verify` of the plugin is off. Off, because APISIX
         /// verifies no node: without it, and without `tls.verify`, a node's certificate may be anyone's.
         tls_verify_all: bool = parse::switch("true|false", "false"),
         /// Check the health of nodes as `checks` of their upstreams say. Off, no node is checked and each is

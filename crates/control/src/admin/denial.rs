@@ -38,7 +38,8 @@ pub(super) fn denied_response(gate: &Gate, denied: Denied, peer: SocketAddr) -> 
 fn paused_response(left_ms: u64) -> Response<Bytes> {
     let seconds = left_ms.div_ceil(1_000);
     let reason = format!(
-        "too many wrong keys from this address: no key from it is compared for {seconds} s, not even a right one"
+        "too many wrong keys from this address: no key from it is compared for {seconds} s, not even \
+         a right one"
     );
     let mut response = respond::error(StatusCode::TOO_MANY_REQUESTS, reason);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
@@ -46,12 +47,13 @@ fn paused_response(left_ms: u64) -> Response<Bytes> {
 }
 
 /// The text of a 403.
-const CROSS_SITE: &str = "the key came in the cookie x_api_key, and neither Sec-Fetch-Site (same-origin or none) nor \
-                          Origin (the host of this API) says that the request comes from here: send the key in the \
-                          header X-API-KEY";
+const CROSS_SITE: &str = "the key came in the cookie x_api_key, and neither Sec-Fetch-Site (same-origin \
+                          or none) nor Origin (the host of this API) says that the request comes from \
+                          here: send the key in the header X-API-KEY";
 /// The text of a 403 where no key is needed.
-const CROSS_SITE_KEYLESS: &str = "this API needs no key (admin_key_required: false), and Sec-Fetch-Site or Origin says that a \
-                                  page of another site has sent the request";
+const CROSS_SITE_KEYLESS: &str = "this API needs no key (admin_key_required: false), and Sec-Fetch-Site or \
+                                  Origin says that a page of another site has sent the request";
 /// The text of a 403 for a name in `Host`.
-const FOREIGN_HOST: &str = "the request has no key in the header X-API-KEY, and Host is no address of this machine, no \
-                            private name and none of the setting admin_hosts: any site may have pointed the name here";
+const FOREIGN_HOST: &str = "the request has no key in the header X-API-KEY, and Host is no address of this \
+                            machine, no private name and none of the setting admin_hosts: any site may \
+                            have pointed the name here";

@@ -144,7 +144,8 @@ impl AdminEndpoint {
 
     /// Whether the request waits for its turn before its body is read, because the body may be large.
     pub(super) fn waits_for_turn(&self, method: &Method) -> bool {
-        matches!(*method, Method::PUT | Method::POST) && self.body_size() != BodySize::Object
+        let has_body = matches!(*method, Method::PUT | Method::POST | Method::PATCH);
+        has_body && self.body_size() != BodySize::Object
     }
 
     fn body_size(&self) -> BodySize {

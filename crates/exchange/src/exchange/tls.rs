@@ -1,5 +1,5 @@
 //! The TLS side of a client's connection, as variables and the check of client certificates see it. It holds
-//! what was agreed; it decides nothing.
+//! the agreed parameters; it decides nothing.
 
 use std::rc::Rc;
 use std::sync::Arc;

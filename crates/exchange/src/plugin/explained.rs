@@ -79,7 +79,7 @@ impl Explained {
         Explained { runs: None, why: Some(why.into()), ..Explained::passes() }
     }
 
-    /// The plugin runs, and the request passes it is.
+    /// The plugin runs, and the request passes it as it is.
     pub fn passes() -> Explained {
         Explained { runs: Some(true), why: None, would: None, choices: Vec::new() }
     }

@@ -181,7 +181,7 @@ impl BodyPassage for ChangedBody {
 
     fn flush<S>(&mut self, journey: &mut Journey<'_, S>) -> Result<bool, ExchangeFailure> {
         let has_made = encode::flush(journey.exchange, &mut self.bytes)?;
-        // An encoder takes the room of the bytes that were sent, also if it makes none.
+        // The encoder clears the buffer, even if it makes no bytes: the position in it begins anew.
         if has_made || self.bytes.is_empty() {
             self.sent = 0;
         }
@@ -304,7 +304,7 @@ fn poll_passage<S: DownstreamStream, O: UpstreamStream, P: BodyPassage>(
                 upstream_stream.consume(count);
                 moved = true;
                 if turn.is_over(cx, count) {
-                    // The timer of the deadline has no turn while bytes always are at hand.
+                    // The timer of the deadline does not fire while this task always has bytes to pass on.
                     if journey.run.deadline.is_overdue() {
                         return Poll::Ready(Err(overdue_response()));
                     }

@@ -20,7 +20,7 @@ use super::extensions::Extensions;
 use super::{compiler, discovery, options, outbound_policy, secrets, services};
 use crate::settings::Settings;
 
-/// The needs of listeners: the options of the engine and the certificates.
+/// The options of the engine, the certificates and the open certificate orders: listeners answer with them.
 pub(super) struct Front {
     pub(super) options: Arc<Options>,
     pub(super) tls: Arc<ServerTls>,

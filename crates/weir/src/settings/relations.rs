@@ -202,7 +202,7 @@ fn in_none_of(
     let is_unknown = |address: &&SocketAddr| !lists.iter().any(|(_, list)| list.contains(address));
     let fault = |address: &SocketAddr| {
         let names: Vec<String> = lists.iter().map(|(name, _)| format!("`{name}`")).collect();
-        let reason = format!("{address} is in none of {}; write it is there", names.join(", "));
+        let reason = format!("{address} is in none of {}; write it as it is there", names.join(", "));
         written.fault(setting, reason)
     };
     addresses.iter().filter(is_unknown).map(fault).collect()

@@ -177,7 +177,7 @@ fn every_fault_of_a_file_has_its_line() {
     check(
         "proxy: 127.0.0.1:1\nhttp1_only: [127.0.0.1:1, 127.0.0.1:2]",
         &["weir.yaml:2: http1_only: 127.0.0.1:2 is in none of `proxy`, `proxy_tls`, `proxy_tls_http3`, \
-             `proxy_protocol`, `proxy_protocol_tls`; write it is there"],
+             `proxy_protocol`, `proxy_protocol_tls`; write it as it is there"],
     );
 }
 

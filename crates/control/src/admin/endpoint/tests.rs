@@ -108,6 +108,9 @@ fn endpoint_limits_the_body_and_its_turn() {
     check("POST", "weir/explain", (MAX_BODY_BYTES, false));
     check("PUT", "configs", (MAX_SET_BYTES, true));
     check("GET", "configs", (MAX_BODY_BYTES, false));
+    check("HEAD", "configs", (MAX_BODY_BYTES, false));
+    check("DELETE", "configs", (MAX_BODY_BYTES, false));
+    check("PATCH", "configs", (MAX_SET_BYTES, true));
     check("OPTIONS", "configs", (MAX_BODY_BYTES, false));
     check("OPTIONS", "weir/apply", (MAX_BODY_BYTES, false));
     check("POST", "configs/validate", (MAX_SET_BYTES, true));
@@ -116,7 +119,7 @@ fn endpoint_limits_the_body_and_its_turn() {
     check("POST", "weir/apply", (MAX_SET_BYTES, true));
     check("POST", "weir/rollback", (MAX_SET_BYTES, true));
     check("POST", "extensions/mine/versions", (EXTENSION_CONTENT_BYTES_MAX, true));
-    check("PATCH", "extensions/mine/versions", (MAX_BODY_BYTES, false));
+    check("PATCH", "extensions/mine/versions", (EXTENSION_CONTENT_BYTES_MAX, true));
     check("PUT", "extensions/mine/activate", (MAX_BODY_BYTES, false));
     check("PUT", "extensions/mine", (MAX_BODY_BYTES, false));
 }

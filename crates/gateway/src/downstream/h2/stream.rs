@@ -175,7 +175,7 @@ impl Drop for DownstreamH2Stream {
         if !self.is_ended || self.aborted.is_some() {
             let code = match self.aborted {
                 Some(Blame::Client) => ErrorCode::CANCEL,
-                // A panic or a stop drops it is.
+                // A panic or a stop drops it as it is.
                 Some(Blame::Upstream | Blame::Gateway) | None => ErrorCode::INTERNAL_ERROR,
             };
             engine.reset(self.key, code);

@@ -230,7 +230,7 @@ impl Drop for H3Stream {
             (Some(Reset::Fault(code, _)), _) => code,
             (Some(Reset::Client(_)), _) | (_, Some(Blame::Client)) => ErrorCode::REQUEST_CANCELLED,
             _ if self.outgoing.is_stopped() => ErrorCode::REQUEST_CANCELLED,
-            // A panic or a stop drops it is.
+            // A panic or a stop drops it as it is.
             (_, Some(Blame::Upstream | Blame::Gateway) | None) => ErrorCode::INTERNAL_ERROR,
         };
         if self.is_complete() {

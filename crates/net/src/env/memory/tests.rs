@@ -1,5 +1,5 @@
 //! The world in memory keeps its promises: the same seed gives the same run, bytes arrive whole and in order
-//! whatever the network does to them, closes and resets hurt as they do in TCP.
+//! in spite of every fault of the network, and closes and resets hurt as they do in TCP.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
