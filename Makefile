@@ -13,7 +13,7 @@ TEST_SEEDS ?= 0..3000
 SIMULATION = -p net -p gateway -p weir --lib --features net/simulation,gateway/simulation
 
 .DEFAULT_GOAL := help
-.PHONY: help run build package test test-peers simulate lint fmt doc docs bench figures hardening truthfulness soak fuzz install
+.PHONY: help run build package test test-rest test-walks test-peers simulate lint fmt doc docs bench figures hardening truthfulness soak fuzz install
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,10 +34,19 @@ test: ## Everything that must pass: format, lints, all tests, documentation
 	@lab/install.sh run
 	@# Both at once: installing mostly waits for the network, the lints use the processor.
 	$(MAKE) --no-print-directory --jobs=3 --output-sync=target install lint
-	$(CARGO) test --workspace
+	$(CARGO) test --workspace --no-run
+	@# Both at once: the walks keep Chromium busy, most other tests wait for a server or a limit.
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-rest test-walks
 	WEIR_SIMULATE=$(TEST_SEEDS) $(CARGO) test $(SIMULATION) -- env::memory simulation
 	$(MAKE) --no-print-directory doc
 	@echo "Left out: $$(grep -rhoE '"make test-peers: [^"]+' crates/weir/tests | sort | uniq -c | sed -E 's/ *([0-9]+) "make test-peers: (.*)/\2 (\1)/' | paste -sd, | sed 's/,/, /g'); make test-peers runs the tests with these servers."
+
+test-rest:
+	$(CARGO) test --workspace -- --skip dashboard::
+
+# One walk at a time: the pages of one load two cores.
+test-walks:
+	$(CARGO) test --workspace --test it -- --test-threads=1 dashboard::
 
 test-peers: ## Tests with servers that take minutes to install: Keycloak, Kafka, OpenSearch, ...
 	@lab/install.sh test peers

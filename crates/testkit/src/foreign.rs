@@ -1,8 +1,10 @@
 //! Starting a server of another project: choosing a port, and waiting until the server listens on it.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::process::Process;
 use crate::wait::{wait_for, wait_until};
@@ -18,9 +20,26 @@ pub(crate) enum Started {
     PortTaken,
 }
 
-/// A loopback address with a port that is free at this moment.
+/// The ports that [`free_address`] chooses from. They lie below those that Linux gives to sockets that ask for port 0
+/// and to connections (`net.ipv4.ip_local_port_range`, from 32768 on), so that no test running at the same time gets
+/// one between the choice and the start of the program that is told of it.
+const FREE_PORTS: Range<u16> = 16_000..32_000;
+
+/// A loopback address with a port that is free at this moment for TCP and for UDP, and that no second call in this
+/// process returns.
 pub(crate) fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port")
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    // Test programs that run side by side begin at different places.
+    let start = std::process::id() as usize * 997;
+    let ports = usize::from(FREE_PORTS.end - FREE_PORTS.start);
+    for _ in 0..ports {
+        let chosen = (start + NEXT.fetch_add(1, Ordering::Relaxed)) % ports;
+        let address = SocketAddr::from(([127, 0, 0, 1], FREE_PORTS.start + chosen as u16));
+        if TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
+            return address;
+        }
+    }
+    panic!("no port of {FREE_PORTS:?} is free");
 }
 
 /// Waits until `process` listens at `address` or has ended; in the second case panics with its errors unless

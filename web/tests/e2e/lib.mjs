@@ -78,6 +78,14 @@ export async function signIn(page, { url, key }, path = '/ui/overview') {
   await page.locator('#main').waitFor();
 }
 
+/** Goes to a page below `/ui` inside of the application, without loading it anew. */
+export async function visit(page, path) {
+  await page.evaluate((to) => {
+    window.history.pushState({}, '', to);
+    window.dispatchEvent(new PopStateEvent('popstate'));
+  }, `/ui${path}`);
+}
+
 /** Waits until nothing loads any more. */
 export async function settled(page) {
   const isStill = () => document.querySelector('main h1') !== null && document.querySelector('main [aria-busy=true]') === null;

@@ -1,13 +1,9 @@
 /** The accessibility checks of the pages: the data, axe in both themes. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { test } from 'node:test';
-import { browser, settled } from '../e2e/lib.mjs';
-import { admin, closingEndpoint, proxied, served, skip, target, visit, walk } from './parts.mjs';
-
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
+import { AXE, findingsInBothThemes } from '../e2e/axe.mjs';
+import { browser, settled, visit } from '../e2e/lib.mjs';
+import { admin, closingEndpoint, proxied, served, skip, target, walk } from './parts.mjs';
 
 /** Objects of most kinds and some traffic; answers with the endpoint that fails, which the caller closes. */
 async function fill() {
@@ -24,27 +20,15 @@ async function fill() {
   return broken;
 }
 
-async function findings(page, name, rules) {
-  const found = await page.evaluate(async (rules) => {
-    const { violations } = await window.axe.run(document, { runOnly: rules });
-    return violations.map((each) => ({ id: each.id, nodes: each.nodes.slice(0, 3).map((node) => `${node.target.join(' ')} ${node.any[0]?.message ?? ''}`) }));
-  }, rules);
-  return found.flatMap((each) => each.nodes.map((node) => `${name}: ${each.id}: ${node}`));
-}
-
-/** Walks through the pages; every finding fails. The dark theme differs in nothing but colours. */
+/** Walks through the pages; every finding fails. */
 async function check(context, pages, { width = 1440, height = 900 } = {}) {
   const { page, done } = await walk(context, '/ui/overview', { width, height });
   await page.evaluate(AXE);
   const all = [];
   for (const path of pages) {
-    await visit(page, path);
+    await visit(page, `/${path}`);
     await settled(page);
-    for (const [scheme, rules] of [['dark', ['color-contrast']], ['light', RULES]]) {
-      await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
-      await page.locator(`html[data-mantine-color-scheme=${scheme}]`).waitFor();
-      all.push(...(await findings(page, `${path} ${scheme}`, rules)));
-    }
+    all.push(...(await findingsInBothThemes(page, path)));
   }
   assert.deepEqual([...new Set(all)], []);
   await done();

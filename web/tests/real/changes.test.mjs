@@ -1,7 +1,8 @@
 /** Changes of a real instance: a file applied, revisions compared, a roll back, a conflict, the list of faults. */
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { ORIGIN, SKIP, call, field, goInside, put, revision, saveAll, stored, walks } from './object-parts.mjs';
+import { visit } from '../e2e/lib.mjs';
+import { ORIGIN, SKIP, call, field, put, revision, saveAll, stored, walks } from './object-parts.mjs';
 
 const FILE = 'routes:\n- id: filed\n  uri: /filed\n  upstream_id: base\n  labels:\n    from: file\n';
 
@@ -31,9 +32,9 @@ describe('changes', { skip: SKIP }, () => {
     assert.equal((await stored(shared.target, 'routes/filed')).uri, '/filed');
     const made = await revision(shared.target);
     await page.getByText('routes/filed').first().waitFor();
-    await goInside(page, `/changes?compare=${made - 1}..${made}`);
+    await visit(page, `/changes?compare=${made - 1}..${made}`);
     await page.getByRole('region', { name: 'Compare two revisions' }).getByText('1 created').waitFor();
-    await goInside(page, `/changes/${made}`);
+    await visit(page, `/changes/${made}`);
     await page.getByRole('button', { name: /^Undo: back to r/ }).click();
     await page.getByRole('button', { name: /Roll back if still r/ }).click();
     await page.waitForURL(new RegExp(`changes/${made + 1}`));
@@ -95,7 +96,7 @@ describe('changes', { skip: SKIP }, () => {
     await page.keyboard.press('Escape');
     await page.waitForFunction(() => document.querySelectorAll('.w-reasons').length === 0);
     await saveAll(page);
-    await goInside(page, '/faults');
+    await visit(page, '/faults');
     await page.getByText('Every object serves as written.').waitFor();
     await done();
   });

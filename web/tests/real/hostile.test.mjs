@@ -1,8 +1,8 @@
 /** Hostile text in every place that the pages show stays text. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { browser, settled } from '../e2e/lib.mjs';
-import { admin, closingEndpoint, proxied, served, skip, target, until, visit, walk } from './parts.mjs';
+import { browser, settled, visit } from '../e2e/lib.mjs';
+import { admin, closingEndpoint, proxied, served, skip, target, until, walk } from './parts.mjs';
 
 /** Text that would run, break out of an attribute or close a script if it were taken for HTML. */
 const HOSTILE = '<script>window.hit=1</script><img src=x onerror="window.hit=1">\'"`';
@@ -48,7 +48,7 @@ test('script_tags_stay_text', { skip }, async () => {
     `routes?q=${encodeURIComponent(HOSTILE)}`, `traffic?q=${encodeURIComponent(HOSTILE)}`, `traffic?request=${encodeURIComponent(HOSTILE)}`, `routes/${encodeURIComponent('<script>')}`,
   ];
   for (const path of pages) {
-    await visit(page, path);
+    await visit(page, `/${path}`);
     await settled(page);
     assert.equal(await page.evaluate(() => window.hit ?? null), null, path);
     assert.equal(await page.locator('main script, main img[src="x"], [role=dialog] script').count(), 0, path);

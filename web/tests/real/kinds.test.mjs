@@ -1,7 +1,8 @@
 /** Every kind of object in a real instance: made by its source, edited by its form, disabled, deleted. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { ORIGIN, SKIP, field, goInside, put, saveAll, stored, walks, writeSource } from './object-parts.mjs';
+import { visit } from '../e2e/lib.mjs';
+import { ORIGIN, SKIP, field, put, saveAll, stored, walks, writeSource } from './object-parts.mjs';
 
 const PROTO = 'syntax = "proto3";\npackage shop;\nservice Orders { rpc Find (Question) returns (Answer); }\nmessage Question { string id = 1; }\nmessage Answer { string name = 1; }\n';
 /** A document of each kind, the field that the walk edits in the form, and what the kind offers. */
@@ -30,7 +31,7 @@ describe('kinds', { skip: SKIP }, () => {
   after(() => done());
 
   async function make( { kind, id, document }) {
-    await goInside(page, `/${kind}/new`);
+    await visit(page, `/${kind}/new`);
     if (kind === 'secrets') await page.getByLabel('Id', { exact: true }).fill(id.split('/')[1]);
     else if (kind === 'plugin_metadata') await page.getByLabel('Plugin', { exact: true }).selectOption(id);
     else if (kind !== 'consumers') await page.getByLabel('Id', { exact: true }).fill(id);
@@ -45,7 +46,7 @@ describe('kinds', { skip: SKIP }, () => {
       await make(each);
       const { id: _id, ...made } = await stored(shared.target, `${kind}/${id}`);
       for (const [name, value] of Object.entries(document)) if (name !== 'plugins' && name !== 'token') assert.deepEqual(made[name], value, `${kind}: ${name}`);
-      await goInside(page, `/${kind}/${id}?tab=form`);
+      await visit(page, `/${kind}/${id}?tab=form`);
       await page.locator('.w-form').first().waitFor();
       if (edit) {
         const input = field(page, edit);
@@ -62,9 +63,9 @@ describe('kinds', { skip: SKIP }, () => {
         await page.getByRole('button', { name: 'On', exact: true }).click();
         await page.getByText(/Enabled as r/).waitFor();
       }
-      await goInside(page, `/${kind}`);
+      await visit(page, `/${kind}`);
       await page.locator('.cell-open').first().waitFor();
-      await goInside(page, `/${kind}/${id}?tab=form`);
+      await visit(page, `/${kind}/${id}?tab=form`);
       await page.getByRole('button', { name: 'More', exact: true }).last().click();
       await page.getByRole('menuitem', { name: 'Delete…' }).click();
       await page.getByRole('dialog').getByRole('button', { name: 'Delete', exact: true }).click();

@@ -1,7 +1,8 @@
 /** A list of 10,000 routes in a real instance: its first rows, sort, filter, scroll, many changes at once, the palette. */
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { ORIGIN, SKIP, call, goInside, put, stored, walks } from './object-parts.mjs';
+import { visit } from '../e2e/lib.mjs';
+import { ORIGIN, SKIP, call, put, stored, walks } from './object-parts.mjs';
 
 const ROUTES = 10_000;
 const name = (index) => `bulk-${String(index).padStart(5, '0')}`;
@@ -17,11 +18,11 @@ describe('list', { skip: SKIP }, () => {
 
   it('list_10000_routes', async (context) => {
     const { page, done } = await shared.walk('/ui/faults');
-    await goInside(page, '/routes');
+    await visit(page, '/routes');
     const first = page.locator('.cell-open').first();
     await first.waitFor();
     // A second visit without what the first one kept: the code is there, the rows are not.
-    await goInside(page, '/faults');
+    await visit(page, '/faults');
     await page.getByRole('heading', { name: 'Faults' }).waitFor();
     const toFirst = await page.evaluate(async () => {
       const begun = performance.now();
@@ -100,9 +101,9 @@ describe('list', { skip: SKIP }, () => {
     await page.getByText(/Saved as r/).waitFor();
     assert.equal((await stored(shared.target, 'routes/bulk-00002')).status, 0);
     assert.deepEqual((await stored(shared.target, 'routes/bulk-00002')).labels, { team: 't2' });
-    await goInside(page, '/routes?q=state:off');
+    await visit(page, '/routes?q=state:off');
     await page.waitForFunction(() => document.querySelector('.list-count')?.textContent === '3 of 10,000');
-    await goInside(page, '/routes?q=bulk-0000&sel=bulk-00001,bulk-00002');
+    await visit(page, '/routes?q=bulk-0000&sel=bulk-00001,bulk-00002');
     await page.reload();
     await bar.getByRole('button', { name: 'Delete…' }).click();
     await page.getByRole('dialog').getByText('2 deleted').waitFor();

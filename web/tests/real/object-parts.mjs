@@ -1,7 +1,7 @@
 /** Parts of the walks through objects against a real instance: calls of its Admin API, and a signed-in page. */
 import assert from 'node:assert/strict';
 import { after, afterEach, before } from 'node:test';
-import { browser, instance, openPage, signIn } from '../e2e/lib.mjs';
+import { browser, instance, openPage, signIn, visit } from '../e2e/lib.mjs';
 
 /** The address of an echo origin, `HOST:PORT`. */
 export const ORIGIN = process.env.WEIR_ORIGIN ?? '127.0.0.1:1980';
@@ -62,7 +62,7 @@ export function walks() {
     return {
       page,
       faults,
-      to: async (next) => page.goto(`${shared.target.url}/ui${next}`),
+      to: (next) => visit(page, next),
       done: async () => {
         await page.close();
         assert.deepEqual(faults, []);
@@ -75,14 +75,6 @@ export function walks() {
 /** The input of a field by its JSON pointer. */
 export function field(page, pointer, prefix = 'field') {
   return page.locator(`[id="${prefix}${pointer}"]`);
-}
-
-/** Goes to another page of the application without loading it again. */
-export async function goInside(page, path) {
-  await page.evaluate((next) => {
-    window.history.pushState({}, '', `/ui${next}`);
-    window.dispatchEvent(new PopStateEvent('popstate', { state: {} }));
-  }, path);
 }
 
 /** Replaces the text of the source pane as a paste does. */

@@ -5,7 +5,8 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
-import { ORIGIN, SKIP, call, field, goInside, put, saveAll, stored, walks, writeSource } from './object-parts.mjs';
+import { visit } from '../e2e/lib.mjs';
+import { ORIGIN, SKIP, call, field, put, saveAll, stored, walks, writeSource } from './object-parts.mjs';
 
 /** A fresh pair of a certificate and its key, for `names`. */
 function pair(...names) {
@@ -39,7 +40,7 @@ describe('objects', { skip: SKIP }, () => {
     assert.ok(!(await page.content()).includes('credential-key-of-ana'));
     const kept = await page.evaluate(() => JSON.stringify([{ ...sessionStorage }, { ...localStorage }, location.href]));
     assert.ok(!kept.includes('credential-key-of-ana'));
-    await goInside(page, '/consumers/ana?tab=credentials');
+    await visit(page, '/consumers/ana?tab=credentials');
     await page.getByText('••••na').waitFor();
     await done();
   });
@@ -51,7 +52,7 @@ describe('objects', { skip: SKIP }, () => {
     await writeSource(page, JSON.stringify({ snis: ['one.example'], cert: first.cert, key: first.key }));
     await saveAll(page);
     await page.waitForURL(/ssls\/one/);
-    await goInside(page, '/ssls/one?tab=certificate');
+    await visit(page, '/ssls/one?tab=certificate');
     await page.getByRole('tabpanel').getByText('one.example').first().waitFor();
     await page.getByRole('tabpanel').getByText('ECDSA').first().waitFor();
     const line = first.key.split('\n')[1];
@@ -99,7 +100,7 @@ describe('objects', { skip: SKIP }, () => {
     await dialog.getByRole('button', { name: 'Delete it although it is in use' }).click();
     await page.waitForURL(/\/ui\/upstreams$/);
     assert.equal(await stored(shared.target, 'upstreams/used'), undefined);
-    await goInside(page, '/faults');
+    await visit(page, '/faults');
     await page.getByRole('listitem').filter({ hasText: 'routes/user' }).getByRole('link', { name: 'Open at the field' }).click();
     await page.waitForURL(/routes\/user\?.*at=/);
     await field(page, '/upstream_id').waitFor();

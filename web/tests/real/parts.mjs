@@ -79,11 +79,3 @@ export async function walk(context, path, { key = target.key, ...options } = {})
     assert.deepEqual(faults, []);
   } };
 }
-
-/** Goes to a page below `/ui/` inside of the application, without loading it anew. */
-export async function visit(page, path) {
-  await page.evaluate((to) => {
-    window.history.pushState({}, '', to);
-    window.dispatchEvent(new PopStateEvent('popstate'));
-  }, `/ui/${path}`);
-}

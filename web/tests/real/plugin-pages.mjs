@@ -1,6 +1,7 @@
 /** The pages of all plugins: documentation, fields, and the form with each of its parts opened. */
 import assert from 'node:assert/strict';
-import { ORIGIN, call, goInside, put, revision } from './object-parts.mjs';
+import { visit } from '../e2e/lib.mjs';
+import { ORIGIN, call, put, revision } from './object-parts.mjs';
 
 /** Words of a form library that cannot show a schema. */
 const NOT_SHOWN = /unsupported field|unknown field type|option 1|\[object/i;
@@ -18,16 +19,16 @@ export async function openPlugins(shared, part) {
   const found = [];
   for (const { name, scopes } of list.slice(part * half, (part + 1) * half)) {
     const before = faults.length;
-    await goInside(page, `/plugins/${name}?tab=schema`);
+    await visit(page, `/plugins/${name}?tab=schema`);
     await page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
     await page.locator('section[aria-label="Configuration"]').waitFor();
     const isEmpty = await page.locator('section[aria-label="Configuration"]').getByText('It takes no fields.').count() > 0;
-    await goInside(page, `/plugins/${name}`);
+    await visit(page, `/plugins/${name}`);
     await page.locator('.md, .markdown, #plugin-panel section').first().waitFor();
     if ((await page.locator('#plugin-panel').innerText()).trim().length < 20) found.push(`${name}: no documentation`);
     // Those of layer 4 alone cannot be configured on a route.
     if (!scopes.includes('route')) continue;
-    await goInside(page, `/plugins/${name}?tab=configure`);
+    await visit(page, `/plugins/${name}?tab=configure`);
     await page.getByLabel('Object', { exact: true }).fill('tried');
     await page.getByRole('button', { name: 'Take it' }).click();
     await page.locator('.w-form').waitFor();

@@ -1,7 +1,8 @@
 /** Rich objects of a real instance are opened, looked at and saved without an edit: nothing may change. */
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { ORIGIN, SKIP, goInside, put, revision, stored, walks } from './object-parts.mjs';
+import { visit } from '../e2e/lib.mjs';
+import { ORIGIN, SKIP, put, revision, stored, walks } from './object-parts.mjs';
 
 const CHECKS = {
   active: { type: 'http', http_path: '/health', timeout: 2, concurrency: 3, req_headers: ['X-Probe: weir'], healthy: { interval: 30, successes: 2, http_statuses: [200, 204] }, unhealthy: { interval: 30, http_failures: 3, tcp_failures: 2, timeouts: 4, http_statuses: [500, 503] } },
@@ -41,7 +42,7 @@ describe('rich objects', { skip: SKIP }, () => {
       if (request.method() !== 'GET') writes.push(`${request.method()} ${request.url()}`);
     });
     for (const key of Object.keys(OBJECTS)) {
-      await goInside(page, `/${key}?tab=form`);
+      await visit(page, `/${key}?tab=form`);
       await page.getByRole('heading', { level: 1, name: key.split('/').at(-1) }).waitFor();
       await page.locator('.w-form').first().waitFor();
       await page.locator('.pane-source .cm-content').waitFor();

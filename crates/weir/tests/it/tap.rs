@@ -146,13 +146,14 @@ fn refusal_of_plugin_names_it_as_cause() {
 #[test]
 fn counts_of_a_reader_add_up() {
     let weir = gateway(&[closed()]);
-    let mut reader = Reader::open(&weir, "rate=500");
+    // The last request of `gateway` may be seen after the reader came: it has another host.
+    let mut reader = Reader::open(&weir, "rate=500&q=host:counted.example");
     let mut client = weir.client();
     for _ in 0..120 {
-        assert_eq!(client.get("/good").status, 200);
+        assert_eq!(client.request("GET", "/good", &[("Host", "counted.example")], b"").status, 200);
     }
     let (mut seen, mut matched, mut sent, mut dropped, mut requests) = (0, 0, 0, 0, 0);
-    while seen < 120 {
+    while matched + dropped < 120 {
         match reader.next() {
             (name, _) if name == "request" => requests += 1,
             (_, counts) => {
@@ -164,7 +165,8 @@ fn counts_of_a_reader_add_up() {
             }
         }
     }
-    assert_eq!((seen, matched + dropped, sent), (120, 120, requests));
+    assert_eq!((matched + dropped, sent), (120, requests));
+    assert!((120..=121).contains(&seen), "{seen}");
 }
 
 #[test]
