@@ -4,7 +4,7 @@ The first line of its output is its port. Arguments: optional paths of a certifi
 """
 
 import sys
-import time
+import threading
 from concurrent import futures
 
 import grpc
@@ -25,7 +25,10 @@ def begin(context):
         trailing.append(("grpc-status-details-bin", asked["details-bin"]))
     context.set_trailing_metadata(trailing)
     if "sleep-ms" in asked:
-        time.sleep(int(asked["sleep-ms"]) / 1000)
+        # Until the call has ended: the thread of a sleeping call would keep the server from ending.
+        ended = threading.Event()
+        if context.add_callback(ended.set):
+            ended.wait(int(asked["sleep-ms"]) / 1000)
     if "fail-code" in asked:
         code = next(code for code in grpc.StatusCode if code.value[0] == int(asked["fail-code"]))
         context.abort(code, "why: 100 % ü")
