@@ -89,7 +89,7 @@ pub(crate) struct LogChains {
 // A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds
 // this one.
 #[allow(clippy::manual_async_fn)]
-pub(crate) fn run<'a, S: DownstreamStream>(
+pub(crate) fn run_pipeline<'a, S: DownstreamStream>(
     context: &'a WorkerContext,
     exchange: &'a mut Exchange,
     downstream: &'a mut S,
@@ -279,7 +279,7 @@ pub(crate) fn log(context: &WorkerContext, exchange: &mut Exchange, log: LogChai
         ended_ns => ended_ns,
     };
     let chains = Chains::again(&log.generation, exchange, log.merged);
-    log_phase::run(context, exchange, &chains);
+    log_phase::run_log_phase(context, exchange, &chains);
     context.observe(exchange, &log.generation);
     if context.status.tap.wants(exchange) {
         let upstream = proxy::upstream_identity(&log.generation, exchange);

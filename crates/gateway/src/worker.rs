@@ -11,7 +11,7 @@ mod state;
 
 #[cfg(feature = "simulation")]
 pub(crate) use run::body;
-pub(crate) use run::run;
+pub(crate) use run::run_worker;
 #[cfg(feature = "simulation")]
 pub(crate) use state::Worker;
 pub(crate) use state::WorkerParts;

@@ -62,7 +62,7 @@ const BESIDE_S: f64 = 2.0;
 
 /// Runs the measurement. The report is stored after every fault, so that an interrupted run keeps its
 /// finished part. The exit code is 1 if a contender that is installed has no result.
-pub fn run(settings: &FaultRunSettings) -> anyhow::Result<ExitCode> {
+pub fn measure_faults(settings: &FaultRunSettings) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
     raise_descriptor_limit();
     tools::need("curl", "curl", settings.installs)?;

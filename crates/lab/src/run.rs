@@ -71,7 +71,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Runs the measurement. The report is stored after every scenario, so that an interrupted run keeps its
 /// finished part.
-pub fn run(settings: RunSettings) -> anyhow::Result<ExitCode> {
+pub fn measure_scenarios(settings: RunSettings) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
     raise_descriptor_limit();
     let program = std::env::current_exe()?;

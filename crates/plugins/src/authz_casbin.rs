@@ -232,7 +232,7 @@ impl Plugin for AuthzCasbin {
         let policy = policy.clone();
         Flow::Wait(Box::pin(async move {
             let _place = place;
-            let decided = side_thread::run(move || policy.allows(&question)).await;
+            let decided = side_thread::run_on_side_thread(move || policy.allows(&question)).await;
             match self.answer(exchange, decided.unwrap_or_else(|fault| Err(fault.to_owned()))) {
                 None => PhaseDecision::Continue,
                 Some(reply) => PhaseDecision::Reply(Box::new(reply)),

@@ -171,7 +171,7 @@ impl Degraphql {
                 let _held = held;
                 variables(&names, &written)
             };
-            let text = side_thread::run(read).await.unwrap_or(Err(503));
+            let text = side_thread::run_on_side_thread(read).await.unwrap_or(Err(503));
             match text.and_then(|text| self.write_body(exchange, Some(&text))) {
                 Ok(()) => PhaseDecision::Continue,
                 Err(status) => PhaseDecision::Reply(Box::new(BufferedReply::status(status))),

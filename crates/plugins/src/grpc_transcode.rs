@@ -261,7 +261,7 @@ impl Plugin for GrpcTranscode {
                 let _held = held;
                 converter.frame(method, &content_type, &query, &body)
             };
-            match side_thread::run(convert).await {
+            match side_thread::run_on_side_thread(convert).await {
                 Ok(made) => self
                     .forward(exchange, made)
                     .map_or(PhaseDecision::Continue, |reply| PhaseDecision::Reply(Box::new(reply))),

@@ -279,7 +279,7 @@ impl OasValidator {
                 let rule = operation.body.as_ref()?;
                 rule.fault(content_type.as_deref(), &body, &mut SchemaSteps::beside_workers())
             };
-            let reply = match side_thread::run(check).await {
+            let reply = match side_thread::run_on_side_thread(check).await {
                 Ok(fault) => self.conclude(exchange, fault),
                 Err(reason) => self.unchecked(exchange, reason),
             };

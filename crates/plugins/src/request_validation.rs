@@ -178,7 +178,7 @@ impl Plugin for RequestValidation {
                 let _held = held;
                 examine(&schema, content_type.as_deref(), &body, &mut SchemaSteps::beside_workers())
             };
-            let checked = side_thread::run(check).await;
+            let checked = side_thread::run_on_side_thread(check).await;
             let checked =
                 checked.unwrap_or_else(|fault| Err(format!("the body could not be checked: {fault}")));
             match self.conclude(exchange, checked) {

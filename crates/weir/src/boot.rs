@@ -72,7 +72,7 @@ use upgrade::{Executable, Predecessor};
 ///
 /// # Errors
 /// A failed start: faulty settings, an address in use, an unreadable store, a faulty file with `strict`.
-pub(crate) fn run(source: SettingsSource) -> anyhow::Result<ExitCode> {
+pub(crate) fn run_instance(source: SettingsSource) -> anyhow::Result<ExitCode> {
     upgrade::stand_if_asked();
     let watch = signals::SignalWatch::start()?;
     let executable = Executable::of_this_process();

@@ -35,7 +35,7 @@ const SWEEP_TURNS: u64 = 50;
 ///
 /// # Errors
 /// When the event loop cannot be made.
-pub(crate) fn run(
+pub(crate) fn run_worker(
     parts: WorkerParts,
     peers: Vec<Handle>,
     commands: &mut UnboundedReceiver<WorkerCommand>,

@@ -31,7 +31,7 @@ enum FailOn {
 }
 
 /// Prints the comparison.
-pub fn run(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
+pub fn execute_lab_compare(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
     let (before, after) = (json::read(&arguments.before)?, json::read(&arguments.after)?);
     let comparison = compare::of(&before, &after);
     if comparison.scenarios.is_empty() {
@@ -73,7 +73,7 @@ mod tests {
         json::write(after, &paths[1]).unwrap();
         let given = ["compare", paths[0].to_str().unwrap(), paths[1].to_str().unwrap()];
         let program = Program::try_parse_from(given.iter().chain(more)).unwrap();
-        run(&program.arguments).map(|code| format!("{code:?}")).map_err(|error| format!("{error:#}"))
+        execute_lab_compare(&program.arguments).map(|code| format!("{code:?}")).map_err(|error| format!("{error:#}"))
     }
 
     #[test]

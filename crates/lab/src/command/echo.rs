@@ -15,7 +15,7 @@ pub struct EchoArguments {
 }
 
 /// Serves until the process is stopped.
-pub fn run(arguments: &EchoArguments) -> anyhow::Result<ExitCode> {
+pub fn execute_lab_echo(arguments: &EchoArguments) -> anyhow::Result<ExitCode> {
     let running = echo::start(arguments.listen)?;
     print(format_args!("listening echo {}\nready", running.address));
     running.join()?;

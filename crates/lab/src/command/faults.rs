@@ -61,8 +61,8 @@ const SECONDS: std::ops::RangeInclusive<f64> = 1.0..=3600.0;
 const RATE: std::ops::RangeInclusive<f64> = 1.0..=100_000.0;
 
 /// Runs the measurement.
-pub fn run(arguments: &FaultsArguments) -> anyhow::Result<ExitCode> {
-    faults::run(&arguments.settings()?)
+pub fn execute_lab_faults(arguments: &FaultsArguments) -> anyhow::Result<ExitCode> {
+    faults::measure_faults(&arguments.settings()?)
 }
 
 impl FaultsArguments {

@@ -32,7 +32,7 @@ pub struct ForwarderArguments {
 }
 
 /// Forwards until the process is stopped.
-pub fn run(arguments: &ForwarderArguments) -> anyhow::Result<ExitCode> {
+pub fn execute_lab_forwarder(arguments: &ForwarderArguments) -> anyhow::Result<ExitCode> {
     let running = start(ForwarderSettings {
         layer: arguments.layer,
         model: arguments.model,

@@ -22,7 +22,7 @@ pub struct InstallArguments {
 const INSTALL_LIMIT: Duration = Duration::from_secs(45 * 60);
 
 /// Installs one contender after another. Exit code 1 if one cannot be installed.
-pub fn run(arguments: &InstallArguments) -> anyhow::Result<ExitCode> {
+pub fn execute_lab_install(arguments: &InstallArguments) -> anyhow::Result<ExitCode> {
     let files = LabFiles::open(&arguments.files)?;
     let contenders = select("contender", &files.contenders()?, &arguments.names, |one| &one.name, |_| true)?;
     let interrupt = Interrupt::listen()?;

@@ -19,7 +19,7 @@ pub struct ListArguments {
 const VERSION_LIMIT: Duration = Duration::from_secs(60);
 
 /// Prints both lists.
-pub fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
+pub fn execute_lab_list(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
     let files = LabFiles::open(&arguments.files)?;
     let paint = Paint::for_stdout();
     print(paint.strong("Scenarios (weir lab run --scenario NAME)"));

@@ -43,7 +43,7 @@ enum Open {
 }
 
 /// Writes the requested forms, or prints the tables if none was requested.
-pub fn run(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
+pub fn execute_lab_report(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
     let mut report = json::read(&arguments.result)?;
     if let Some(baseline) = &arguments.baseline {
         compare_with(&mut report, baseline)?;
@@ -124,7 +124,7 @@ mod tests {
         json::write(&sample::small(1, 3, 1.0), &result).unwrap();
         let given = ["report", result.to_str().unwrap()];
         let program = Program::try_parse_from(given.iter().chain(more)).unwrap();
-        run(&program.arguments).map_err(|error| format!("{error:#}"))
+        execute_lab_report(&program.arguments).map_err(|error| format!("{error:#}"))
     }
 
     #[test]

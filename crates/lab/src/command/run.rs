@@ -68,8 +68,8 @@ const SECONDS: std::ops::RangeInclusive<f64> = 0.1..=86_400.0;
 const TURN_MS: std::ops::RangeInclusive<u64> = 5..=250;
 
 /// Runs the measurement.
-pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
-    crate::run::run(arguments.settings()?)
+pub fn execute_lab_run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    crate::run::measure_scenarios(arguments.settings()?)
 }
 
 impl RunArguments {

@@ -53,7 +53,7 @@ pub(super) struct ByteStreamShare<'a> {
 
 /// Carries out the share of one thread, from `barrier` on, after its kept connections stand. Fails if the
 /// machine lacks a resource.
-pub(super) fn run(
+pub(super) fn run_byte_streams(
     share: ByteStreamShare<'_>,
     tally: Tally,
     stop: &AtomicBool,

@@ -37,7 +37,7 @@ pub(super) struct DatagramShare<'a> {
 }
 
 /// Carries out the share of one thread, from `barrier` on. Fails if the machine lacks a resource.
-pub(super) fn run(
+pub(super) fn run_datagrams(
     share: DatagramShare<'_>,
     tally: Tally,
     stop: &AtomicBool,

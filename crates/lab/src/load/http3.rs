@@ -38,7 +38,7 @@ pub(super) struct Http3Share {
 
 /// Carries out the share of one thread, from `barrier` on, after its connections stand. Fails if the machine
 /// lacks a resource.
-pub(super) fn run(
+pub(super) fn run_http3(
     share: Http3Share,
     job: &Arc<LoadJob>,
     tally: Tally,

@@ -34,7 +34,7 @@ pub(crate) struct ApplyArguments {
 }
 
 /// Plans, shows the plan, applies it.
-pub(crate) fn run(arguments: &ApplyArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_apply(arguments: &ApplyArguments) -> anyhow::Result<ExitCode> {
     let node = arguments.node.node()?;
     let set = match WholeSet::read(&arguments.file, arguments.keep_others) {
         Ok(set) => set,

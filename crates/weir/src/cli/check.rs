@@ -29,7 +29,7 @@ pub(crate) struct CheckArguments {
 }
 
 /// Checks each file.
-pub(crate) fn run(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_check(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
     let mut is_good = true;
     for path in &arguments.files {
         let FileFindings { faults, warnings } = check_file(path, arguments.strict);

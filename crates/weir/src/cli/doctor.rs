@@ -67,7 +67,7 @@ impl DoctorCheck {
 }
 
 /// Checks, and prints each in a line.
-pub(crate) fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_doctor(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
     let checks = match arguments.node.node() {
         Ok(node) => {
             let running = running_on(&node.settings.data);

@@ -52,7 +52,7 @@ struct RevisionEntry {
 }
 
 /// Asks, and prints the answer.
-pub(crate) fn run(arguments: &HistoryArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_history(arguments: &HistoryArguments) -> anyhow::Result<ExitCode> {
     let node = arguments.node.node()?;
     let target = match arguments.version {
         Some(version) => format!("weir/versions/{version}"),

@@ -38,7 +38,7 @@ pub(crate) struct OriginArguments {
 }
 
 /// Serves until the process is stopped. Fails if the address cannot be bound.
-pub(crate) fn run(arguments: OriginArguments) -> anyhow::Result<()> {
+pub(crate) fn execute_origin(arguments: OriginArguments) -> anyhow::Result<()> {
     let first = listen(arguments.listen, arguments.workers > 1)
         .with_context(|| format!("cannot listen on {}: choose another with --listen", arguments.listen))?;
     let address = first.local_addr().context("the listener has no address")?;

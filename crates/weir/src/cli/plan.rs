@@ -37,7 +37,7 @@ pub(crate) struct PlanArguments {
 }
 
 /// Asks, and prints the answer.
-pub(crate) fn run(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_plan(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
     let node = arguments.node.node()?;
     let set = match WholeSet::read(&arguments.file, arguments.keep_others) {
         Ok(set) => set,

@@ -36,7 +36,7 @@ pub(crate) struct RollbackArguments {
 }
 
 /// Plans, shows the plan, goes back.
-pub(crate) fn run(arguments: &RollbackArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_rollback(arguments: &RollbackArguments) -> anyhow::Result<ExitCode> {
     let node = arguments.node.node()?;
     let version = arguments.version;
     let plan: ConfigPlan = read(node.ask_running("POST", &format!("weir/plan?to={version}"), "")?)?;

@@ -64,7 +64,7 @@ impl Rows {
 }
 
 /// Asks, and prints or shows the answer.
-pub(crate) fn run(arguments: &TopArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_top(arguments: &TopArguments) -> anyhow::Result<ExitCode> {
     let node = arguments.node.node()?;
     let tab = arguments.by.tab();
     let top = format!("window={}&limit={}", arguments.window, arguments.limit);
@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &TopArguments) -> anyhow::Result<ExitCode> {
     // Before the terminal is taken over, so that a wrong address is an error like that of other commands.
     state.take(tab, Ok(ask(&node, tab, &top)?));
     let asking = move |tab| ask(&node, tab, &top).map_err(|error| clean(&format!("{error:#}")));
-    live::run(state, asking, paint == Paint::Colour)?;
+    live::run_live_view(state, asking, paint == Paint::Colour)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -93,7 +93,7 @@ struct HealthCounters {
 }
 
 /// Asks, and prints the answer.
-pub(crate) fn run(arguments: &UpstreamsArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_upstreams(arguments: &UpstreamsArguments) -> anyhow::Result<ExitCode> {
     let answer = answer(arguments)?;
     if arguments.json {
         print(serde_json::to_string_pretty(&answer)?);

@@ -160,7 +160,7 @@ async fn one_exchange(connection: &mut H1Connection, timer: &ConnectionTimer) ->
     }
     let mut downstream = DownstreamH1Stream::new(connection, exchange, wire, local.take_bytes(), keep_alive);
     let ServedExchange { outcome, log } = match refused {
-        None => pipeline::run(&timer.context, exchange, &mut downstream, &timer.deadline).await,
+        None => pipeline::run_pipeline(&timer.context, exchange, &mut downstream, &timer.deadline).await,
         Some(failure) => {
             PooledBox::pin(pipeline::refuse(
                 &timer.context,
@@ -184,7 +184,7 @@ async fn one_exchange(connection: &mut H1Connection, timer: &ConnectionTimer) ->
         PipelineOutcome::Tunnel { endpoint, idle_timeout_ms, places: _places } => {
             let (client, bytes) = downstream.into_duplex();
             local.give_bytes(bytes);
-            let tunnel = tunnel::run(&timer.deadline, client.into_end(), *endpoint, idle_timeout_ms);
+            let tunnel = tunnel::run_tunnel(&timer.deadline, client.into_end(), *endpoint, idle_timeout_ms);
             let passed = PooledBox::pin(tunnel).await;
             exchange.stats.request_bytes += passed.up_bytes;
             exchange.stats.response_body_bytes += passed.down_bytes;

@@ -120,7 +120,7 @@ async fn exchange(
         deadline.set_cap((exchange.times.started_ns / 1_000_000).saturating_add(time_ms));
     }
     let ServedExchange { outcome, log } = match refused {
-        None => pipeline::run(&context, exchange, &mut downstream, deadline).await,
+        None => pipeline::run_pipeline(&context, exchange, &mut downstream, deadline).await,
         Some(failure) => {
             PooledBox::pin(pipeline::refuse(&context, exchange, &mut downstream, deadline, failure)).await
         }
@@ -130,7 +130,7 @@ async fn exchange(
         PipelineOutcome::Done => Some(downstream),
         PipelineOutcome::Tunnel { endpoint, idle_timeout_ms, places: _places } => {
             let client = DownstreamStreamEnd::new(downstream);
-            let tunnel = tunnel::run(deadline, client, *endpoint, idle_timeout_ms);
+            let tunnel = tunnel::run_tunnel(deadline, client, *endpoint, idle_timeout_ms);
             let passed = PooledBox::pin(tunnel).await;
             exchange.stats.request_bytes += passed.up_bytes;
             exchange.stats.response_body_bytes += passed.down_bytes;

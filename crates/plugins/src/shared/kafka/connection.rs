@@ -110,7 +110,7 @@ impl KafkaBroker {
         }
         let login = ScramLogin::begin(sasl).expect("every mechanism but PLAIN is SCRAM");
         let server_first = self.authenticate(connection, login.first()).await?;
-        let proof = side_thread::run(move || login.prove(&server_first)).await;
+        let proof = side_thread::run_on_side_thread(move || login.prove(&server_first)).await;
         let proof = proof.map_err(str::to_owned).flatten().map_err(|reason| self.lost(&reason))?;
         let server_final = self.authenticate(connection, proof.message.clone()).await?;
         proof.confirm(&server_final).map_err(|reason| self.lost(&reason))

@@ -36,7 +36,7 @@ pub(super) struct PushArguments {
     node: NodeArguments,
 }
 
-pub(super) fn run(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
+pub(super) fn execute_plugin_push(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
     let file = arguments.file.read()?;
     let is_binary = loader()?.is_binary(&file.language);
     let content = encoded(is_binary, &file.content).map_err(anyhow::Error::msg)?;

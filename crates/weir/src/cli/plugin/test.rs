@@ -40,7 +40,7 @@ pub(super) struct TestArguments {
     quiet: bool,
 }
 
-pub(super) fn run(arguments: &TestArguments) -> anyhow::Result<ExitCode> {
+pub(super) fn execute_plugin_test(arguments: &TestArguments) -> anyhow::Result<ExitCode> {
     let file = arguments.file.read()?;
     let requests = match &arguments.requests {
         Some(path) => {
