@@ -47,7 +47,7 @@ use serde_json::{Map, Value};
 use stdx::address_family::AddressChoice;
 
 pub use auto_routes::AutoRoutes;
-pub use check::{BlockFault, check};
+pub use check::{BlockFault, check_discovery_blocks};
 pub(crate) use services::Services;
 use table::{DiscoveryShared, Unfollow};
 
@@ -126,7 +126,7 @@ impl ServiceDiscovery {
     /// # Errors
     /// A block is faulty, or the thread cannot be started.
     pub fn start(config: DiscoveryConfig) -> io::Result<ServiceDiscovery> {
-        let faults = check(&config.blocks);
+        let faults = check_discovery_blocks(&config.blocks);
         if let Some(fault) = faults.first() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, fault.to_string()));
         }

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 
 pub(super) use block::RegistrationIdentity;
 use block::read;
-pub use block::{check, faults_together};
+pub use block::{check_registration_blocks, faults_together};
 use keep::RegistrationPhase;
 use state::States;
 

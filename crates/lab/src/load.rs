@@ -204,7 +204,7 @@ impl LoadPlan {
         if self.tls != Tls::default() && !self.target.is_tls {
             bail!("a version of TLS, and resumption, need a URL with https://");
         }
-        if let Some(checked) = layer4::check(self) {
+        if let Some(checked) = layer4::check_layer4_plan(self) {
             return checked;
         }
         match self.manner {

@@ -95,7 +95,7 @@ impl CatalogPlugin {
         };
         let unknown_fields = schema.map(|schema| unknown::find(schema, config)).unwrap_or_default();
         let faults =
-            unknown::check(config, &unknown_fields, policy, |known| self.faults_of_known(schema_type, known));
+            unknown::check_without_unknown(config, &unknown_fields, policy, |known| self.faults_of_known(schema_type, known));
         let ignored = unknown_fields.into_iter().filter(|field| !field.is_refused(policy)).collect();
         CheckedConfig { faults, ignored }
     }

@@ -62,7 +62,7 @@ fn object_as_given(
     }
     let mut findings = Findings::default();
     if key.kind == ObjectKind::Secret {
-        secret::check(catalog, key, value, &mut findings);
+        secret::check_secret(catalog, key, value, &mut findings);
     }
     id(key, value, &mut findings);
     if key.kind == ObjectKind::StreamRoute {
@@ -143,17 +143,17 @@ fn fields(catalog: &PluginCatalog, kind: ObjectKind, value: &Value, findings: &m
         return;
     }
     match kind {
-        ObjectKind::Route => route::check(catalog, value, findings),
+        ObjectKind::Route => route::check_route(catalog, value, findings),
         ObjectKind::Service => route::check_service(catalog, value, findings),
-        ObjectKind::Upstream => upstream::check(catalog, value, "", findings),
-        ObjectKind::Consumer | ObjectKind::Credential => consumer::check(catalog, kind, value, findings),
+        ObjectKind::Upstream => upstream::check_upstream_fields(catalog, value, "", findings),
+        ObjectKind::Consumer | ObjectKind::Credential => consumer::check_consumer_object(catalog, kind, value, findings),
         ObjectKind::ConsumerGroup | ObjectKind::PluginConfig | ObjectKind::GlobalRule => {
-            plugins::check(catalog, value, findings);
+            plugins::check_plugins(catalog, value, findings);
         }
-        ObjectKind::StreamRoute => stream_route::check(catalog, value, findings),
-        ObjectKind::Ssl => ssl::check(value, findings),
+        ObjectKind::StreamRoute => stream_route::check_stream_route(catalog, value, findings),
+        ObjectKind::Ssl => ssl::check_ssl(value, findings),
         ObjectKind::Proto => proto(catalog, value, findings),
-        ObjectKind::Extension => extension::check(catalog, value, findings),
+        ObjectKind::Extension => extension::check_extension(catalog, value, findings),
         ObjectKind::PluginMetadata | ObjectKind::Secret => {}
     }
 }

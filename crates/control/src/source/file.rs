@@ -134,7 +134,7 @@ pub struct FileCheck {
 
 /// Every fault and warning of the file at `path`, in the order of lines, as a gateway with these plugins
 /// would find them. It changes neither the running configuration nor the disk.
-pub fn check(path: &Path, catalog: &PluginCatalog) -> FileCheck {
+pub fn check_resource_file(path: &Path, catalog: &PluginCatalog) -> FileCheck {
     let document = match read(path) {
         Ok(document) => document,
         Err(faults) => return FileCheck { faults, warnings: Vec::new() },
@@ -277,15 +277,15 @@ mod tests {
                 (read, expected) => assert_eq!(read.is_ok(), expected.is_ok(), "{text:?}"),
             }
         };
-        check("", Ok(()));
-        check("routes: []\n", Ok(()));
-        check("", Err("the file is empty"));
-        check("# nothing\n", Err("the file is empty"));
-        check("routes:\n#END\n", Ok(()));
-        check("routes:\n", Err("half written"));
-        check("", Err("half written"));
-        check("routes: [\n#END", Err("while parsing"));
-        check("#END", Ok(()));
+        check_resource_file("", Ok(()));
+        check_resource_file("routes: []\n", Ok(()));
+        check_resource_file("", Err("the file is empty"));
+        check_resource_file("# nothing\n", Err("the file is empty"));
+        check_resource_file("routes:\n#END\n", Ok(()));
+        check_resource_file("routes:\n", Err("half written"));
+        check_resource_file("", Err("half written"));
+        check_resource_file("routes: [\n#END", Err("while parsing"));
+        check_resource_file("#END", Ok(()));
     }
 
     #[test]

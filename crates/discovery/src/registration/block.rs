@@ -94,7 +94,7 @@ fn schema(kind: &RegistrarKind) -> Value {
 
 /// All faults of the blocks of `registration`, each by itself.
 #[must_use]
-pub fn check(blocks: &Map<String, Value>) -> Vec<BlockFault> {
+pub fn check_registration_blocks(blocks: &Map<String, Value>) -> Vec<BlockFault> {
     let faults = |(name, block): (&String, &Value)| match find(name) {
         Ok(kind) => schema_faults(name, schema(kind), block),
         Err(reason) => vec![BlockFault { pointer: format!("/{name}"), reason }],
@@ -273,7 +273,7 @@ mod tests {
             (json!({"consul": {"service": "a b"}}), "/consul/service: its text does not match"),
             (json!({"nacos": {"service": "a", "tags": []}}), "tags"),
         ] {
-            let faults = check(blocks.as_object().unwrap());
+            let faults = check_registration_blocks(blocks.as_object().unwrap());
             assert_eq!(faults.len(), 1, "{blocks}");
             assert!(faults[0].to_string().contains(expected), "{}", faults[0]);
         }

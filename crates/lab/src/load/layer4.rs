@@ -16,7 +16,7 @@ use crate::echo::language::{self, REQUEST_BYTES};
 use datagrams::NUMBER_BYTES;
 
 /// Checks the rules of bytes and datagrams; `None` if the plan is about HTTP.
-pub(super) fn check(plan: &LoadPlan) -> Option<anyhow::Result<()>> {
+pub(super) fn check_layer4_plan(plan: &LoadPlan) -> Option<anyhow::Result<()>> {
     match (plan.manner, plan.target.transport) {
         (LoadMode::Tcp(_), LoadTransport::Tcp) | (LoadMode::Udp { .. }, LoadTransport::Udp) => {
             Some(plan.check_layer4())

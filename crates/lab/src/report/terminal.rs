@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_whole_run_looks_like_this() {
-        golden::check("whole.txt", &whole_painted(&sample::report(), Paint::Plain));
+        golden::check_golden("whole.txt", &whole_painted(&sample::report(), Paint::Plain));
     }
 
     #[test]

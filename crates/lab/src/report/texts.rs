@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn the_tables_look_like_this() {
-        golden::check("texts.txt", &page(&sample::report()));
+        golden::check_golden("texts.txt", &page(&sample::report()));
     }
 
     #[test]

@@ -334,7 +334,7 @@ impl RunningPrograms {
         origin: SocketAddr,
     ) -> anyhow::Result<()> {
         if protocol.is_layer4() {
-            return probe::bytes::check(protocol, address);
+            return probe::bytes::check_layer4_forwarding(protocol, address);
         }
         // The origin speaks HTTP/2 for gRPC only.
         let behind =

@@ -29,7 +29,7 @@ const FIELDS: [&str; 14] = [
 ];
 
 /// Checks an upstream at that pointer.
-pub(super) fn check(upstream: &Value, pointer: &str, findings: &mut Findings) {
+pub(super) fn check_original_dst(upstream: &Value, pointer: &str, findings: &mut Findings) {
     let is_meant = upstream.get("type").and_then(Value::as_str) == Some(NAME);
     let mut fault =
         |field: &str, reason: String| findings.add(CheckStage::Upstream, below(pointer, field), reason);

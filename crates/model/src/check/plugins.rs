@@ -16,7 +16,7 @@ const fn invalid_plugins_prefix(schema_type: SchemaType) -> &'static str {
 }
 
 /// Checks the plugins of an object that stands for requests.
-pub(super) fn check(catalog: &PluginCatalog, object: &Value, findings: &mut Findings) {
+pub(super) fn check_plugins(catalog: &PluginCatalog, object: &Value, findings: &mut Findings) {
     check_as(catalog, SchemaType::Plugin, object, findings);
 }
 

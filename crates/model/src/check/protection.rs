@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::fault::{CheckStage, Findings, below};
 
 /// Checks outlier ejection, circuit breaker and limits of an upstream at that pointer.
-pub(super) fn check(upstream: &Value, pointer: &str, findings: &mut Findings) {
+pub(super) fn check_protection(upstream: &Value, pointer: &str, findings: &mut Findings) {
     let circuits = [
         ("outlier_ejection", "base_ejection_time", "max_ejection_time", 30.0, 300.0),
         ("circuit_breaker", "base_break_time", "max_break_time", 2.0, 300.0),

@@ -9,7 +9,7 @@ use crate::fault::{CheckStage, Findings, below};
 const IDEMPOTENT: [&str; 6] = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"];
 
 /// Checks `retry` and `deadline` of the upstream at that pointer.
-pub(super) fn check(upstream: &Value, pointer: &str, findings: &mut Findings) {
+pub(super) fn check_retry(upstream: &Value, pointer: &str, findings: &mut Findings) {
     if let Some(retry) = upstream.get("retry").filter(|retry| retry.is_object()) {
         let at = below(pointer, "retry");
         if upstream.get("retries").is_some() {

@@ -27,14 +27,14 @@ pub(super) fn alternatives(route: &Value, findings: &mut Findings) {
 }
 
 /// Checks a route.
-pub(super) fn check(catalog: &PluginCatalog, route: &Value, findings: &mut Findings) {
+pub(super) fn check_route(catalog: &PluginCatalog, route: &Value, findings: &mut Findings) {
     common(catalog, route, findings);
     rule(route, findings);
     addresses(route, findings);
     paths_without_effect(catalog, route, findings);
     layer_of_scheme(route, findings);
     if let Some(vars) = route.get("vars").filter(|vars| vars.is_array()) {
-        expression::check(vars, "/vars", findings);
+        expression::check_expression(vars, "/vars", findings);
     }
 }
 
@@ -46,7 +46,7 @@ pub(super) fn check_service(catalog: &PluginCatalog, service: &Value, findings: 
 
 fn common(catalog: &PluginCatalog, object: &Value, findings: &mut Findings) {
     embedded_upstream(catalog, object, findings);
-    plugins::check(catalog, object, findings);
+    plugins::check_plugins(catalog, object, findings);
     unsupported::route(object, findings);
     scripts(catalog, object, findings);
     priority(object, findings);
@@ -86,7 +86,7 @@ fn layer_of_scheme(route: &Value, findings: &mut Findings) {
 
 pub(super) fn embedded_upstream(catalog: &PluginCatalog, object: &Value, findings: &mut Findings) {
     if let Some(embedded) = object.get("upstream") {
-        upstream::check(catalog, embedded, "/upstream", findings);
+        upstream::check_upstream_fields(catalog, embedded, "/upstream", findings);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::fault::{CheckStage, Findings, below};
 use crate::resource::BalanceMethod;
 
 /// Checks the policies of the upstream at that pointer.
-pub(super) fn check(upstream: &Value, pointer: &str, findings: &mut Findings) {
+pub(super) fn check_selection(upstream: &Value, pointer: &str, findings: &mut Findings) {
     slow_start(upstream, pointer, findings);
     subset(upstream, pointer, findings);
     sticky(upstream, pointer, findings);

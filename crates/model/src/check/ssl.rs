@@ -7,7 +7,7 @@ use super::certificate;
 use crate::fault::{CheckStage, Findings, below};
 
 /// Every certificate can be read and has its key.
-pub(super) fn check(ssl: &Value, findings: &mut Findings) {
+pub(super) fn check_ssl(ssl: &Value, findings: &mut Findings) {
     if let (Some(cert), Some(key)) = (text(ssl, "cert"), text(ssl, "key")) {
         pair(cert, key, ["/cert".to_owned(), "/key".to_owned()], "", findings);
     }

@@ -12,7 +12,7 @@ use crate::{Id, ObjectKey, unsupported};
 const PROTOCOLS: [&str; 2] = ["http", "redis"];
 
 /// Checks a stream route.
-pub(super) fn check(catalog: &PluginCatalog, stream_route: &Value, findings: &mut Findings) {
+pub(super) fn check_stream_route(catalog: &PluginCatalog, stream_route: &Value, findings: &mut Findings) {
     unsupported::stream_route(catalog, findings);
     route::embedded_upstream(catalog, stream_route, findings);
     plugins::check_stream(catalog, stream_route, findings);

@@ -74,7 +74,7 @@ pub fn find(schema: &Value, value: &Value) -> Vec<UnknownField> {
 
 /// Checks a value without its unknown fields by `check`: refused typing errors come first and stand under the
 /// name that was meant, so that they cause no second fault.
-pub(crate) fn check(
+pub(crate) fn check_without_unknown(
     value: &Value,
     unknown: &[UnknownField],
     policy: UnknownFields,
@@ -260,7 +260,7 @@ mod tests {
         };
         let unknown = [field("/cuont", Some("count")), field("/x", None)];
         let verify = |policy, expected: Value, places: &[&str]| {
-            let faults = super::check(&value, &unknown, policy, |found| {
+            let faults = super::check_without_unknown(&value, &unknown, policy, |found| {
                 assert_eq!(*found, expected);
                 vec![SchemaFault::at("/count/a".to_owned(), "faulty")]
             });
@@ -278,7 +278,7 @@ mod tests {
         let value = json!({"flat_a": "secret", "x": 1});
         let unknown = find(&schema, &value);
         for policy in [UnknownFields::Refuse, UnknownFields::Warn, UnknownFields::Accept] {
-            let faults = super::check(&value, &unknown, policy, |_| Vec::new());
+            let faults = super::check_without_unknown(&value, &unknown, policy, |_| Vec::new());
             let first = "property \"flat_a\" is not allowed, use \"a.inner\" instead";
             assert_eq!(faults[0].plugin_message(), first, "{policy:?}");
         }

@@ -10,17 +10,17 @@ use crate::resource::{BalanceMethod, split_authority};
 use crate::{schema, unsupported};
 
 /// Checks an upstream at that pointer.
-pub(super) fn check(catalog: &PluginCatalog, upstream: &Value, pointer: &str, findings: &mut Findings) {
-    original_dst::check(upstream, pointer, findings);
+pub(super) fn check_upstream_fields(catalog: &PluginCatalog, upstream: &Value, pointer: &str, findings: &mut Findings) {
+    original_dst::check_original_dst(upstream, pointer, findings);
     original_dst::transparent_source(upstream, pointer, findings);
     nodes(upstream, pointer, findings);
     host(upstream, pointer, findings);
     hash_key(upstream, pointer, findings);
-    retry::check(upstream, pointer, findings);
-    selection::check(upstream, pointer, findings);
-    health::check(catalog, upstream, pointer, findings);
+    retry::check_retry(upstream, pointer, findings);
+    selection::check_selection(upstream, pointer, findings);
+    health::check_health_checks(catalog, upstream, pointer, findings);
     ssl::check_upstream(upstream, pointer, findings);
-    protection::check(upstream, pointer, findings);
+    protection::check_protection(upstream, pointer, findings);
     unsupported::upstream(upstream, pointer, catalog, findings);
 }
 

@@ -98,7 +98,7 @@ fn strictly(mut options: CheckOptions, strict: bool) -> CheckOptions {
 
 /// Checks a resources file for a gateway of that catalog.
 fn check_resources(path: &Path, catalog: &PluginCatalog) -> FileFindings {
-    let FileCheck { faults, warnings } = file::check(path, catalog);
+    let FileCheck { faults, warnings } = file::check_resource_file(path, catalog);
     let lines = |found: Vec<FileFault>| found.iter().map(ToString::to_string).collect();
     FileFindings { faults: lines(faults), warnings: lines(warnings) }
 }

@@ -72,14 +72,14 @@ pub(crate) fn execute_doctor(arguments: &DoctorArguments) -> anyhow::Result<Exit
         Ok(node) => {
             let running = running_on(&node.settings.data);
             let mut checks = vec![DoctorCheck::ok("settings", "read without a fault")];
-            checks.extend(machine::check(&node.settings));
+            checks.extend(machine::check_machine(&node.settings));
             checks.push(places::data_folder(&node.settings.data));
             checks.extend(places::data_writers(&node.settings.data));
             checks.extend(places::ports(&node.settings, running.as_ref()));
             checks.extend(places::certificates(&node.settings));
-            checks.extend(names::check(&node.settings));
-            checks.extend(etcd::check(&node.settings));
-            checks.extend(instance::check(&node, running.as_ref()));
+            checks.extend(names::check_name_servers(&node.settings));
+            checks.extend(etcd::check_etcd(&node.settings));
+            checks.extend(instance::check_instance(&node, running.as_ref()));
             checks
         }
         Err(error) => {

@@ -31,7 +31,7 @@ pub(super) fn parse(given: &SettingTexts) -> Result<CacheZones, String> {
 }
 
 /// The fault of a map in a settings file, if it has one.
-pub(super) fn check(written: &Map<String, Value>) -> Vec<BlockFault> {
+pub(super) fn check_cache_zones(written: &Map<String, Value>) -> Vec<BlockFault> {
     let checked = CacheSettings::parse(&Value::Object(written.clone()), Path::new("."));
     checked.err().map(|reason| BlockFault { pointer: String::new(), reason }).into_iter().collect()
 }

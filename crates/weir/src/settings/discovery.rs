@@ -28,7 +28,7 @@ pub(super) fn parse(given: &SettingTexts) -> Result<Registries, String> {
             "is no JSON object; write `{\"consul\": {\"servers\": [\"http://127.0.0.1:8500\"]}}`".to_owned()
         );
     };
-    match ::discovery::check(&blocks).first() {
+    match ::discovery::check_discovery_blocks(&blocks).first() {
         Some(fault) => Err(fault.to_string()),
         None => Ok(Registries(blocks)),
     }

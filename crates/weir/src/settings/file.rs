@@ -149,10 +149,10 @@ type CheckBlocks = fn(&Map<String, Value>) -> Vec<BlockFault>;
 /// The check of a setting with a block for each registry.
 fn check_of_blocks(name: &str) -> Option<CheckBlocks> {
     match name {
-        "discovery" => Some(::discovery::check),
-        "proxy_cache" => Some(super::cache::check),
-        "wasm" => Some(super::wasm::check),
-        "registration" => Some(::discovery::registration::check),
+        "discovery" => Some(::discovery::check_discovery_blocks),
+        "proxy_cache" => Some(super::cache::check_cache_zones),
+        "wasm" => Some(super::wasm::check_wasm_plugins),
+        "registration" => Some(::discovery::registration::check_registration_blocks),
         _ => None,
     }
 }

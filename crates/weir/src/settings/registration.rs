@@ -16,7 +16,7 @@ pub(super) fn parse(given: &SettingTexts) -> Result<Registries, String> {
     let Ok(Value::Object(blocks)) = serde_json::from_str(text) else {
         return Err("is no JSON object; write `{\"consul\": {\"service\": \"gateway\"}}`".to_owned());
     };
-    match registration::check(&blocks).first() {
+    match registration::check_registration_blocks(&blocks).first() {
         Some(fault) => Err(fault.to_string()),
         None => Ok(Registries(blocks)),
     }

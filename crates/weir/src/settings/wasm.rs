@@ -66,7 +66,7 @@ pub(super) fn parse(given: &SettingTexts) -> Result<WasmPlugins, String> {
 }
 
 /// The fault of a map in a settings file, if it has one.
-pub(super) fn check(written: &Map<String, Value>) -> Vec<BlockFault> {
+pub(super) fn check_wasm_plugins(written: &Map<String, Value>) -> Vec<BlockFault> {
     let checked = read(&Value::Object(written.clone()));
     checked.err().map(|reason| BlockFault { pointer: String::new(), reason }).into_iter().collect()
 }

@@ -34,7 +34,7 @@ pub(super) fn ask(protocol: ScenarioProtocol, address: SocketAddr) -> anyhow::Re
 }
 
 /// Checks long messages, and that a client with another name does not reach the origin.
-pub(in crate::run) fn check(protocol: ScenarioProtocol, address: SocketAddr) -> anyhow::Result<()> {
+pub(in crate::run) fn check_layer4_forwarding(protocol: ScenarioProtocol, address: SocketAddr) -> anyhow::Result<()> {
     match protocol {
         ScenarioProtocol::Udp => {
             let (sent, came) = datagram(address, LONG_DATAGRAM_BYTES)?;
@@ -116,10 +116,10 @@ mod tests {
         let address = echo::start((Ipv4Addr::LOCALHOST, 0).into()).unwrap().address;
         for protocol in [ScenarioProtocol::Tcp, ScenarioProtocol::Udp] {
             assert_eq!(ask(protocol, address).unwrap().len(), SHORT_BYTES);
-            check(protocol, address).unwrap();
+            check_layer4_forwarding(protocol, address).unwrap();
         }
         ask(ScenarioProtocol::TlsByName, address).unwrap();
-        let told = check(ScenarioProtocol::TlsByName, address).unwrap_err().to_string();
+        let told = check_layer4_forwarding(ScenarioProtocol::TlsByName, address).unwrap_err().to_string();
         assert!(told.contains("the name is not looked at"), "{told}");
     }
 

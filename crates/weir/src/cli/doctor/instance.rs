@@ -17,7 +17,7 @@ const DAYS_LEFT: u64 = 14;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// All checks; only one where no instance runs.
-pub(super) fn check(node: &AdminClient, running: Option<&RunningInstance>) -> Vec<DoctorCheck> {
+pub(super) fn check_instance(node: &AdminClient, running: Option<&RunningInstance>) -> Vec<DoctorCheck> {
     let Some(running) = running else {
         return vec![DoctorCheck::ok("instance", format!("none runs on {}", node.settings.data.display()))];
     };

@@ -24,7 +24,7 @@ pub(super) fn blocks(draft: &mut Draft<'_>, spot: &Spot<'_>) {
             block => block,
         };
         let one = Map::from_iter([(name.clone(), block.clone())]);
-        let faults = ::discovery::check(&one);
+        let faults = ::discovery::check_discovery_blocks(&one);
         for fault in &faults {
             let below = fault.pointer.strip_prefix(&format!("/{name}")).unwrap_or_default();
             let at = format!("{key}{}", below.replace('/', "."));

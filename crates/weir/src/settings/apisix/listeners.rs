@@ -81,7 +81,7 @@ fn entries(draft: &mut Draft<'_>, spot: &Spot<'_>, default_port: &str) -> Vec<Li
                 None => continue,
             },
         };
-        if check(draft, &spot.at(), &address(entry.ip.as_deref().unwrap_or("0.0.0.0"), &entry.port)) {
+        if check_listen_address(draft, &spot.at(), &address(entry.ip.as_deref().unwrap_or("0.0.0.0"), &entry.port)) {
             entries.push(entry);
         }
     }
@@ -306,11 +306,11 @@ fn socket(draft: &mut Draft<'_>, spot: &Spot<'_>, ip: &str, port: &str) -> Optio
         spot.node.get(name).and_then(YamlNode::text).unwrap_or(default).to_owned()
     };
     let address = address(&text("ip", ip), &text("port", port));
-    check(draft, &spot.at(), &address).then_some(address)
+    check_listen_address(draft, &spot.at(), &address).then_some(address)
 }
 
 /// Checks an address here, so that its fault has its own line instead of that of the list.
-pub(super) fn check(draft: &mut Draft<'_>, at: &At, address: &str) -> bool {
+pub(super) fn check_listen_address(draft: &mut Draft<'_>, at: &At, address: &str) -> bool {
     let given = SettingTexts { values: vec![address.to_owned()], place: SettingLocation::Default };
     let parsed = parse::listener(&given);
     if let Err(reason) = &parsed {

@@ -2,7 +2,7 @@
 //! module, of which one list of peers serves both. Opens nothing.
 
 use super::draft::{At, Draft, Spot};
-use super::listeners::{address, check, names};
+use super::listeners::{address, check_listen_address, names};
 
 /// The keys that depend on each other.
 #[derive(Default)]
@@ -36,7 +36,7 @@ fn port(draft: &mut Draft<'_>, spot: &Spot<'_>, name: &str) -> Option<(At, Strin
     let at = At { key: format!("{}.{name}", spot.key), line: node.line };
     let port = draft.text(&Spot { key: &at.key, node })?;
     let address = address("0.0.0.0", port);
-    check(draft, &at, &address).then_some((at, address))
+    check_listen_address(draft, &at, &address).then_some((at, address))
 }
 
 /// `nginx_config.http.real_ip_header`: a field, or the header of the PROXY protocol.
