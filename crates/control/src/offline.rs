@@ -62,7 +62,7 @@ fn changes(
 /// # Errors
 /// The faults because of which the file is no document, one `file:line: path: reason` per line.
 pub fn from_file(path: &Path) -> Result<Vec<SnapshotChange>, String> {
-    let document = file::read(path).map_err(|faults| {
+    let document = file::read_document(path).map_err(|faults| {
         let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
         lines.join("\n")
     })?;

@@ -216,7 +216,7 @@ fn read(path: &Path, weight: u32) -> Result<FileServices, String> {
     let text =
         outbound::regular_file::read_to_string(path, FILE_MAX_BYTES).map_err(|error| error.to_string())?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    groups::read(&text, &name, weight)
+    groups::read_target_groups(&text, &name, weight)
 }
 
 /// Files of all entries of the block.

@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 pub(super) use block::RegistrationIdentity;
-use block::read;
+use block::read_registration;
 pub use block::{check_registration_blocks, faults_together};
 use keep::RegistrationPhase;
 use state::States;
@@ -114,7 +114,7 @@ impl Registration {
         let states = Arc::new(States::default());
         let mut waiting = Vec::new();
         for (name, block) in &config.blocks {
-            let (kind, block, identity) = read(name, block, &config.discovery, config.addresses)
+            let (kind, block, identity) = read_registration(name, block, &config.discovery, config.addresses)
                 .map_err(|reason| format!("registration.{name}: {reason}"))?;
             let shown = identity.shown();
             let registrar = (kind.build)(&block, identity, &context)

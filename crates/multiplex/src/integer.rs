@@ -14,7 +14,7 @@ const LONG_MAX: u64 = (1 << 62) - 1;
 /// # Errors
 /// The input ends inside the integer, or it has more than 32 bits.
 #[inline]
-pub fn read(input: &mut &[u8], bits: u32) -> Result<usize, CodeError> {
+pub fn read_integer(input: &mut &[u8], bits: u32) -> Result<usize, CodeError> {
     let (&first, rest) = input.split_first().ok_or(CodeError::Truncated)?;
     *input = rest;
     let mask = (1_u32 << bits) - 1;
@@ -25,7 +25,7 @@ pub fn read(input: &mut &[u8], bits: u32) -> Result<usize, CodeError> {
     read_rest(input, prefix)
 }
 
-/// Reads an integer of up to 62 bits, as QPACK needs it (RFC 9204 section 4.1.1); otherwise as [`read`].
+/// Reads an integer of up to 62 bits, as QPACK needs it (RFC 9204 section 4.1.1); otherwise as [`read_integer`].
 ///
 /// # Errors
 /// The input ends inside the integer, or it is larger.
@@ -101,7 +101,7 @@ mod tests {
             write(&mut out, 0, bits, value);
             assert_eq!(out, bytes, "{value}");
             let mut input = bytes;
-            assert_eq!((read(&mut input, bits), input), (Ok(value), &[][..]));
+            assert_eq!((read_integer(&mut input, bits), input), (Ok(value), &[][..]));
             assert_eq!(read_long(&mut &bytes[..], bits), Ok(value as u64));
         }
     }
@@ -116,7 +116,7 @@ mod tests {
             (&[31, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00], CodeError::Integer),
         ];
         for (bytes, error) in table {
-            assert_eq!(read(&mut &bytes[..], 5), Err(error), "{bytes:?}");
+            assert_eq!(read_integer(&mut &bytes[..], 5), Err(error), "{bytes:?}");
         }
     }
 

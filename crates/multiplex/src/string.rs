@@ -29,9 +29,9 @@ impl<'a> Text<'a> {
 /// # Errors
 /// The block ends inside the string, or its length or code is invalid.
 #[inline]
-pub fn read<'a>(block: &mut &'a [u8], bits: u32, scratch: &mut Vec<u8>) -> Result<Text<'a>, CodeError> {
+pub fn read_string<'a>(block: &mut &'a [u8], bits: u32, scratch: &mut Vec<u8>) -> Result<Text<'a>, CodeError> {
     let is_huffman = block.first().is_some_and(|byte| byte & (1 << bits) != 0);
-    let length = integer::read(block, bits)?;
+    let length = integer::read_integer(block, bits)?;
     let (text, rest) = block.split_at_checked(length).ok_or(CodeError::Truncated)?;
     *block = rest;
     if !is_huffman {
@@ -86,7 +86,7 @@ mod tests {
                 let mut out = Vec::new();
                 write(&mut out, 0, bits, text);
                 let (mut rest, mut scratch) = (&out[..], Vec::new());
-                let read = read(&mut rest, bits, &mut scratch).unwrap();
+                let read = read_string(&mut rest, bits, &mut scratch).unwrap();
                 assert_eq!((read.of(&scratch), rest), (text, &[][..]));
             }
         }
@@ -107,7 +107,7 @@ mod tests {
     fn cut_strings_are_refused() {
         for bytes in [&[][..], &[3, b'a'], &[0x7F], &[0x7F, 0x80]] {
             assert_eq!(
-                read(&mut &bytes[..], 7, &mut Vec::new()).unwrap_err(),
+                read_string(&mut &bytes[..], 7, &mut Vec::new()).unwrap_err(),
                 CodeError::Truncated,
                 "{bytes:?}"
             );

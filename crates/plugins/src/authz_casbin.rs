@@ -176,7 +176,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let config: AuthzCasbinConfig = config::parse(config)?;
     let texts = match (config.model_path, config.policy_path, config.model, config.policy) {
         (Some(model), Some(policy), ..) => {
-            Some((config_file::read("model_path", &model)?, config_file::read("policy_path", &policy)?))
+            Some((config_file::read_config_file("model_path", &model)?, config_file::read_config_file("policy_path", &policy)?))
         }
         (_, _, Some(model), Some(policy)) => Some((model, policy)),
         _ => match build.metadata {

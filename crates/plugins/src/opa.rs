@@ -165,7 +165,7 @@ impl Opa {
         let body = self.input.render(exchange).into();
         let question = OutboundRequest { method: Method::Post, headers, body };
         let refusal = match worker.http.send(&self.destination, &question, &self.limits).await {
-            Ok(answer) => match decision::read(answer.status, &answer.body) {
+            Ok(answer) => match decision::read_opa_decision(answer.status, &answer.body) {
                 Ok(OpaDecision::Pass(fields)) => match self.let_pass(exchange, &fields) {
                     Ok(()) => return PhaseDecision::Continue,
                     Err(_) => {

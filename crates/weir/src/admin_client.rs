@@ -256,7 +256,7 @@ pub(crate) fn agreed(answer: InstanceResponse) -> anyhow::Result<Value> {
 ///
 /// # Errors
 /// As [`agreed`]; also, JSON of another form.
-pub(crate) fn read<T: serde::de::DeserializeOwned>(answer: InstanceResponse) -> anyhow::Result<T> {
+pub(crate) fn decode_response<T: serde::de::DeserializeOwned>(answer: InstanceResponse) -> anyhow::Result<T> {
     serde_json::from_value(agreed(answer)?)
         .context("the instance answered in a form this version does not know; see it with --json")
 }

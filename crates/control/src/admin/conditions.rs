@@ -18,7 +18,7 @@ use crate::serve::{RefusalResponse, respond};
 ///
 /// # Errors
 /// The 400 for a field that is no list of entity tags, or a longer one than [`MAX_TAGS`].
-pub(super) fn read(headers: &HeaderMap) -> Result<WriteCondition, RefusalResponse> {
+pub(super) fn read_write_condition(headers: &HeaderMap) -> Result<WriteCondition, RefusalResponse> {
     // RFC 9110 section 13.1.1: a weak tag never meets `If-Match`.
     let is_at = revisions(headers, &header::IF_MATCH, false)?;
     let is_not_at = revisions(headers, &header::IF_NONE_MATCH, true)?;
@@ -144,7 +144,7 @@ mod tests {
     fn fields_become_a_condition() {
         let these = |listed: &[u64]| Some(Revisions::These(listed.to_vec()));
         let check = |fields: &[(&'static str, &str)], is_at, is_not_at| {
-            assert_eq!(read(&headers(fields)).unwrap(), WriteCondition { is_at, is_not_at }, "{fields:?}");
+            assert_eq!(read_write_condition(&headers(fields)).unwrap(), WriteCondition { is_at, is_not_at }, "{fields:?}");
         };
         check(&[], None, None);
         check(&[("if-match", "\"12\"")], these(&[12]), None);
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn field_without_tags_is_refused() {
         for value in ["12", "", "\"1\" \"2\"", "\"1\",", "W/1", &"\"1\",".repeat(65)] {
-            let refusal = read(&headers(&[("if-match", value)])).unwrap_err();
+            let refusal = read_write_condition(&headers(&[("if-match", value)])).unwrap_err();
             assert_eq!(refusal.status(), 400, "{value}");
             assert!(String::from_utf8_lossy(refusal.body()).contains("If-Match"), "{value}");
         }

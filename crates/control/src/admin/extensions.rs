@@ -49,7 +49,7 @@ pub(super) async fn answer(
     if (&call.method, action) == (&Method::GET, ExtensionAction::Versions) {
         return list(parts, &key);
     }
-    let condition = match conditions::read(&call.headers) {
+    let condition = match conditions::read_write_condition(&call.headers) {
         Ok(condition) => condition,
         Err(refusal) => return *refusal,
     };

@@ -28,7 +28,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, target: ObjectPath, call: Ca
         return respond::error(StatusCode::METHOD_NOT_ALLOWED, message);
     }
     let author = Arc::clone(&call.author);
-    let condition = match conditions::read(&call.headers) {
+    let condition = match conditions::read_write_condition(&call.headers) {
         Ok(condition) => condition,
         Err(refusal) => return *refusal,
     };

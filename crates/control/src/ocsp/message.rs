@@ -26,7 +26,7 @@ pub(super) struct Response {
 ///
 /// # Errors
 /// The reason why it cannot be stapled, a sentence.
-pub(super) fn read(
+pub(super) fn read_ocsp_response(
     der: &[u8],
     subject: &OcspSubject,
     skip_verify: bool,

@@ -78,7 +78,7 @@ async fn ask(task: &OcspTask, shared: &OcspShared) -> Result<Response, String> {
     if got.status != 200 {
         return Err(format!("{}: it answered with the status {}", subject.url, got.status));
     }
-    message::read(&got.body, subject, task.skip_verify, now_s())
+    message::read_ocsp_response(&got.body, subject, task.skip_verify, now_s())
         .map_err(|reason| format!("{}: {reason}", subject.url))
 }
 

@@ -135,7 +135,7 @@ pub struct FileCheck {
 /// Every fault and warning of the file at `path`, in the order of lines, as a gateway with these plugins
 /// would find them. It changes neither the running configuration nor the disk.
 pub fn check_resource_file(path: &Path, catalog: &PluginCatalog) -> FileCheck {
-    let document = match read(path) {
+    let document = match read_document(path) {
         Ok(document) => document,
         Err(faults) => return FileCheck { faults, warnings: Vec::new() },
     };
@@ -181,7 +181,7 @@ pub(crate) fn parse_value(text: &str) -> Result<serde_json::Value, String> {
 }
 
 /// Reads and splits the file at `path`. Errors: as for [`FileSource::read`].
-pub fn read(path: &Path) -> Result<ConfigDocument, Vec<FileFault>> {
+pub fn read_document(path: &Path) -> Result<ConfigDocument, Vec<FileFault>> {
     parse(path, &text(path, regular_file::open_regular(path))?)
 }
 
@@ -272,7 +272,7 @@ mod tests {
         let mut check = |text: &str, expected: Result<(), &str>| {
             std::fs::write(&path, text).unwrap();
             let read = source.read().map(drop).map_err(|faults| faults[0].reason.clone());
-            match (read, expected) {
+            match (read_document, expected) {
                 (Err(reason), Err(part)) => assert!(reason.contains(part), "{text:?}: {reason}"),
                 (read, expected) => assert_eq!(read.is_ok(), expected.is_ok(), "{text:?}"),
             }
@@ -293,12 +293,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("weir.yaml");
         std::fs::write(&path, [0xff, 0xfe]).unwrap();
-        let faults = read(&path).unwrap_err();
+        let faults = read_document(&path).unwrap_err();
         assert_eq!(
             faults[0].to_string(),
             format!("{}:1: cannot be read: it is not UTF-8 text", path.display())
         );
-        let reason = &read(directory.path()).unwrap_err()[0].reason;
+        let reason = &read_document(directory.path()).unwrap_err()[0].reason;
         assert_eq!(reason, "cannot be read: it is a directory, not a regular file");
     }
 }

@@ -111,7 +111,7 @@ pub fn faults_together(
     addresses: ProxyAddresses,
 ) -> Vec<BlockFault> {
     let fault = |(name, block): (&String, &Value)| {
-        let built = read(name, block, discovery, addresses)
+        let built = read_registration(name, block, discovery, addresses)
             .and_then(|(kind, block, identity)| (kind.build)(&block, identity, &BuildContext::default()));
         Some(BlockFault { pointer: format!("/{name}"), reason: built.err()? })
     };
@@ -122,7 +122,7 @@ pub fn faults_together(
 ///
 /// # Errors
 /// A sentence with what to write.
-pub(crate) fn read(
+pub(crate) fn read_registration(
     name: &str,
     block: &Value,
     discovery: &Map<String, Value>,
@@ -284,9 +284,9 @@ mod tests {
         let block = json!({"service": "s", "token": "own"});
         let discovery = json!({"consul": {"servers": ["http://a:1"], "token": "theirs", "weight": 7}});
         let listeners = addresses("10.0.0.1:9080", "");
-        let (_, merged, _) = read("consul", &block, discovery.as_object().unwrap(), listeners).unwrap();
+        let (_, merged, _) = read_registration("consul", &block, discovery.as_object().unwrap(), listeners).unwrap();
         assert_eq!(merged, json!({"service": "s", "token": "own", "servers": ["http://a:1"]}));
-        let Err(reason) = read("consul", &block, &Map::new(), listeners) else {
+        let Err(reason) = read_registration("consul", &block, &Map::new(), listeners) else {
             panic!("no server is named")
         };
         assert_eq!(reason, "no server is named: write `servers` here, or a block `discovery.consul`");

@@ -32,7 +32,7 @@ enum FailOn {
 
 /// Prints the comparison.
 pub fn execute_lab_compare(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
-    let (before, after) = (json::read(&arguments.before)?, json::read(&arguments.after)?);
+    let (before, after) = (json::read_report(&arguments.before)?, json::read_report(&arguments.after)?);
     let comparison = compare::of(&before, &after);
     if comparison.scenarios.is_empty() {
         anyhow::bail!("the two runs have no scenario in common");

@@ -44,7 +44,7 @@ enum Open {
 
 /// Writes the requested forms, or prints the tables if none was requested.
 pub fn execute_lab_report(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
-    let mut report = json::read(&arguments.result)?;
+    let mut report = json::read_report(&arguments.result)?;
     if let Some(baseline) = &arguments.baseline {
         compare_with(&mut report, baseline)?;
     }

@@ -53,13 +53,13 @@ pub fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
 }
 
 /// Parses its report. Fails with its last line if that is no report.
-pub fn read(load: &ScenarioLoad, output: &str) -> anyhow::Result<LoadOutcome> {
+pub fn parse_tool_report(load: &ScenarioLoad, output: &str) -> anyhow::Result<LoadOutcome> {
     let mut outcome = match load.tool {
-        Tool::Wrk => wrk::read(output),
-        Tool::Ab => ab::read(output, load.expect.bytes),
-        Tool::H2load => h2load::read(output, load),
+        Tool::Wrk => wrk::parse_wrk_report(output),
+        Tool::Ab => ab::parse_ab_report(output, load.expect.bytes),
+        Tool::H2load => h2load::parse_h2load_report(output, load),
         // It has judged its responses itself.
-        Tool::Weir => return own::read(output),
+        Tool::Weir => return own::parse_own_report(output),
     }?;
     if load.expect.failing_one_in > 0 {
         let allowed = allowed_failing(outcome.requests, load.expect.failing_one_in);

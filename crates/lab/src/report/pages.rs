@@ -93,7 +93,7 @@ fn page(title: &str, intro: &str, command: &str, text: &str) -> String {
 }
 
 fn kept(name: &str) -> RunReport {
-    json::read(&repository().join("lab/results").join(name)).unwrap()
+    json::read_report(&repository().join("lab/results").join(name)).unwrap()
 }
 
 fn check(name: &str, page: &str) {

@@ -120,7 +120,7 @@ impl Measurement {
         if ended.code != 0 {
             bail!("{} failed: {}", tools::program(self.scenario.load.tool), self.load.last_lines());
         }
-        let mut load = tools::read(&self.scenario.load, &self.load.output()).with_context(|| {
+        let mut load = tools::parse_tool_report(&self.scenario.load, &self.load.output()).with_context(|| {
             format!("{}'s report cannot be read", tools::program(self.scenario.load.tool))
         })?;
         if self.turn_ms.is_some() {

@@ -164,7 +164,7 @@ pub(super) fn schema() -> Value {
 ///
 /// # Errors
 /// The misfit, a sentence.
-pub(super) fn read(written: &Value) -> Result<ErrorLogLoggerMetadata, String> {
+pub(super) fn read_error_log_metadata(written: &Value) -> Result<ErrorLogLoggerMetadata, String> {
     let mut metadata: ErrorLogLoggerMetadata = config::parse(written)?;
     let ErrorLogLoggerMetadata { host, port, tls, tls_server_name, .. } = &mut metadata;
     if let (Some(host), Some(port)) = (host.take(), *port) {

@@ -20,7 +20,7 @@ pub(super) type DecisionFields = Vec<(String, String)>;
 ///
 /// # Errors
 /// It holds no decision: the fault, in words that hold nothing of the answer.
-pub(super) fn read(status: u16, answer: &[u8]) -> Result<OpaDecision, String> {
+pub(super) fn read_opa_decision(status: u16, answer: &[u8]) -> Result<OpaDecision, String> {
     if status != 200 {
         return Err(format!("the server answered with status {status}"));
     }

@@ -6,7 +6,7 @@ use control::plan::ConfigPlan;
 
 use super::apply::done;
 use super::plan::{check_revision, show};
-use crate::admin_client::{NodeArguments, agreed, read};
+use crate::admin_client::{NodeArguments, agreed, decode_response};
 use crate::terminal::print;
 
 /// Bring an older version into force again
@@ -39,7 +39,7 @@ pub(crate) struct RollbackArguments {
 pub(crate) fn execute_rollback(arguments: &RollbackArguments) -> anyhow::Result<ExitCode> {
     let node = arguments.node.node()?;
     let version = arguments.version;
-    let plan: ConfigPlan = read(node.ask_running("POST", &format!("weir/plan?to={version}"), "")?)?;
+    let plan: ConfigPlan = decode_response(node.ask_running("POST", &format!("weir/plan?to={version}"), "")?)?;
     let expect = check_revision(&plan, arguments.expect)?;
     match (arguments.json, arguments.dry_run) {
         (true, true) => print(serde_json::to_string_pretty(&plan)?),

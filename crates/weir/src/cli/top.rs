@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use crate::admin_client::{AdminClient, NodeArguments, agreed, read};
+use crate::admin_client::{AdminClient, NodeArguments, agreed, decode_response};
 use crate::terminal::{Paint, print};
 use crate::top::data::{Overview, Top};
 use crate::top::screen::printed;
@@ -92,8 +92,8 @@ pub(crate) fn execute_top(arguments: &TopArguments) -> anyhow::Result<ExitCode> 
 }
 
 fn ask(node: &AdminClient, tab: Tab, arguments: &str) -> anyhow::Result<(Overview, Top)> {
-    let overview = read(node.ask_running("GET", OVERVIEW, "")?)?;
-    let top = read(node.ask_running("GET", &top_of(tab, arguments), "")?)?;
+    let overview = decode_response(node.ask_running("GET", OVERVIEW, "")?)?;
+    let top = decode_response(node.ask_running("GET", &top_of(tab, arguments), "")?)?;
     Ok((overview, top))
 }
 

@@ -54,7 +54,7 @@ fn names_misspelt_resource(keys: &[String]) -> bool {
 
 /// Reads and parses the file at `path`. If that is a file of APISIX, reads the file that `APISIX_PROFILE`
 /// selects instead.
-pub(super) fn read(
+pub(super) fn read_settings_file(
     path: &Path,
     environment: &EnvironmentReader<'_>,
     faults: &mut Vec<SettingFault>,

@@ -53,7 +53,7 @@ impl Settings {
                 let (_, value) = variables.iter().find(|(found, _)| found == name)?;
                 value.to_str().map(str::to_owned)
             };
-            let (from_file, said) = file::read(path, &lookup, &mut faults);
+            let (from_file, said) = file::read_settings_file(path, &lookup, &mut faults);
             written.override_with(from_file);
             remarks = said;
         }

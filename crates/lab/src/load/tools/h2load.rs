@@ -63,7 +63,7 @@ fn message_bytes(load: &ScenarioLoad) -> u64 {
     if load.body_bytes > 0 { load.body_bytes } else { USUAL_MESSAGE_BYTES }
 }
 
-pub(super) fn read(output: &str, load: &ScenarioLoad) -> anyhow::Result<LoadOutcome> {
+pub(super) fn parse_h2load_report(output: &str, load: &ScenarioLoad) -> anyhow::Result<LoadOutcome> {
     let mut outcome = LoadOutcome::default();
     let (mut is_complete, mut body_bytes) = (false, None);
     for line in output.lines().map(str::trim) {

@@ -29,7 +29,7 @@ pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     Ok(words)
 }
 
-pub(super) fn read(output: &str) -> anyhow::Result<LoadOutcome> {
+pub(super) fn parse_wrk_report(output: &str) -> anyhow::Result<LoadOutcome> {
     let mut outcome = LoadOutcome::default();
     let mut latency = Latency::default();
     let mut is_complete = false;

@@ -26,7 +26,7 @@ pub(super) enum Material {
 ///
 /// # Errors
 /// It is malformed, or for something else.
-pub(super) fn read(jwk: &Value) -> Result<Jwk, String> {
+pub(super) fn read_jwk(jwk: &Value) -> Result<Jwk, String> {
     if jwk.get("use").is_some_and(|purpose| purpose != "sig") {
         return Err("the JWK is not for signatures (`use`)".to_owned());
     }

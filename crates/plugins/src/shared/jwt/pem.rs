@@ -23,7 +23,7 @@ const CURVES: [(&str, Curve); 3] =
 ///
 /// # Errors
 /// It is no PEM, no public key, or of a kind that is not supported.
-pub(super) fn read(text: &str) -> Result<PublicKey, String> {
+pub(super) fn read_pem_key(text: &str) -> Result<PublicKey, String> {
     if text.len() > PEM_BYTES_MAX {
         return Err(format!("the public key is longer than {PEM_BYTES_MAX} bytes"));
     }
