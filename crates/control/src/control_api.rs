@@ -82,12 +82,12 @@ impl Handler for ControlApi {
                 (&Method::GET, ["v1", "weir", "verdicts", rest @ ..]) => {
                     let path: Vec<String> = rest.iter().map(|step| (*step).to_owned()).collect();
                     let query = Query::parse(request.uri().query().unwrap_or_default());
-                    verdict::answer(&parts.view.load(), &path, query.get("kind"))
+                    verdict::answer_verdicts(&parts.view.load(), &path, query.get("kind"))
                 }
                 (&Method::GET, ["v1", "weir", "upstreams", rest @ ..]) => {
                     let query = Query::parse(request.uri().query().unwrap_or_default());
                     let path = rest.iter().map(|step| (*step).to_owned()).collect();
-                    upstreams::answer(parts.reports.clone(), path, query).await
+                    upstreams::answer_upstreams(parts.reports.clone(), path, query).await
                 }
                 (&Method::GET, ["v1", rest @ ..]) => match parts.of_plugin(request.uri()) {
                     Some(response) => response,
@@ -98,7 +98,7 @@ impl Handler for ControlApi {
                     let explain = parts.reports.explain.clone();
                     // It needs no key, so that it is told as much as a viewer.
                     let role = Role::Viewer;
-                    explain::answer(explain, parts.view.load(), &parts.catalog(), body.as_ref(), role).await
+                    explain::answer_explain(explain, parts.view.load(), &parts.catalog(), body.as_ref(), role).await
                 }
                 (&Method::PUT, ["v1", "weir", "log_level"]) => {
                     log_level::put(parts.reports.log_level.as_deref(), request.body())
@@ -145,7 +145,7 @@ impl ControlParts {
                 Some(written) => respond::json(StatusCode::OK, &self.metadata(written)),
                 None => missing(&format!("plugin metadata[{name}] not found")),
             },
-            ["weir", "certificates"] => certificates::answer(&*self.reports.certificates),
+            ["weir", "certificates"] => certificates::answer_certificate_status(&*self.reports.certificates),
             ["weir", "auto_routes"] => {
                 match self.discovery.as_ref().and_then(|discovery| discovery.auto_routes()) {
                     Some(routes) => respond::json(StatusCode::OK, &routes.shown()),

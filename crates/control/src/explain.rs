@@ -50,7 +50,7 @@ static UNSAVED: Semaphore = Semaphore::const_new(2);
 /// `with` is checked as a write of it would be. A viewer may not ask with one, because it could name the
 /// secrets of this instance and show them; and is shown only those values of forwarded fields that it sent
 /// itself, or that the gateway makes.
-pub(crate) async fn answer(
+pub(crate) async fn answer_explain(
     explain: Option<Arc<dyn Explain>>,
     view: Arc<View>,
     catalog: &Arc<PluginCatalog>,
@@ -222,7 +222,7 @@ mod tests {
             let view = Arc::new(View { snapshot: Snapshot::default(), ..View::default() });
             let catalog = catalog();
             let answered =
-                block_on(answer(Some(Arc::new(Forwards)), view, &catalog, Some(body), Role::Viewer));
+                block_on(answer_explain(Some(Arc::new(Forwards)), view, &catalog, Some(body), Role::Viewer));
             let (head, body) = answered.into_parts();
             (head.status, serde_json::from_slice::<Value>(&body).unwrap())
         };
@@ -237,7 +237,7 @@ mod tests {
         body["with"] = more.clone();
         let view = Arc::new(View { snapshot: Snapshot::default(), ..View::default() });
         let catalog = catalog();
-        let answered = block_on(answer(Some(Arc::new(Forwards)), view, &catalog, Some(&body), role));
+        let answered = block_on(answer_explain(Some(Arc::new(Forwards)), view, &catalog, Some(&body), role));
         let (head, body) = answered.into_parts();
         (head.status, serde_json::from_slice(&body).unwrap())
     }

@@ -53,7 +53,7 @@ impl StatusHandler {
                     &json!({ "status": "error", "error": missing }),
                 ),
             },
-            "/status/certificates" => certificates::answer(&*self.certificates),
+            "/status/certificates" => certificates::answer_certificate_status(&*self.certificates),
             _ => respond::error(StatusCode::NOT_FOUND, "not found"),
         }
     }

@@ -19,7 +19,7 @@ const MAX_LISTED: usize = 1000;
 
 /// Answers with all upstreams, filtered by `q`, at most `limit`, or with the one that `path` names:
 /// `upstreams/1`, `routes/7`, or `1` for `upstreams/1`.
-pub(crate) async fn answer(reports: Reports, path: Vec<String>, query: Query) -> Response<Bytes> {
+pub(crate) async fn answer_upstreams(reports: Reports, path: Vec<String>, query: Query) -> Response<Bytes> {
     // Workers are waited for.
     let answered = respond::blocking(move || answer_now(&reports, &path, &query)).await;
     answered.unwrap_or_else(|refusal| *refusal)

@@ -120,7 +120,7 @@ impl View {
 
 /// Answers `verdicts` (`path` empty, faulty objects only, of `kind` where one is named) and
 /// `verdicts/KIND/ID`.
-pub(crate) fn answer(view: &View, path: &[String], kind: Option<&str>) -> Response<Bytes> {
+pub(crate) fn answer_verdicts(view: &View, path: &[String], kind: Option<&str>) -> Response<Bytes> {
     if path.is_empty() {
         return list(view, kind);
     }

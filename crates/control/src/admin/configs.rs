@@ -26,7 +26,7 @@ use crate::source::store::SetStatement;
 use crate::view::View;
 
 /// Answers one request for the whole set.
-pub(super) async fn answer(
+pub(super) async fn answer_configs(
     parts: &Arc<AdminParts>,
     head: &Parts,
     body: &Bytes,

@@ -38,7 +38,7 @@ pub(super) fn raw_version(headers: &HeaderMap, body: &Bytes) -> Option<Value> {
 }
 
 /// Answers one request for an action.
-pub(super) async fn answer(
+pub(super) async fn answer_extension_action(
     parts: &Arc<AdminParts>,
     object: &ObjectPath,
     action: ExtensionAction,

@@ -20,7 +20,7 @@ use crate::serve::respond;
 
 /// Answers the document. It is made for each request, because half a megabyte for a rare request is not worth
 /// keeping.
-pub(super) async fn answer(parts: &Arc<AdminParts>) -> Response<Bytes> {
+pub(super) async fn answer_openapi(parts: &Arc<AdminParts>) -> Response<Bytes> {
     let catalog = parts.catalog();
     let made = respond::blocking(move || respond::json(StatusCode::OK, &document(&catalog))).await;
     made.unwrap_or_else(|refusal| *refusal)

@@ -13,7 +13,7 @@ use crate::serve::query::Query;
 use crate::serve::{RefusalResponse, respond};
 
 /// Answers one request for `plugins` or `plugins/NAME`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, name: Option<&str>, call: &Call) -> Response<Bytes> {
+pub(super) async fn answer_plugins(parts: &Arc<AdminParts>, name: Option<&str>, call: &Call) -> Response<Bytes> {
     match (&call.method, name) {
         (&Method::PUT, Some("reload")) => {
             // Plugins are compiled in, so only the resource file can have changed.

@@ -18,7 +18,7 @@ use crate::serve::respond::{self, bad, refused};
 use crate::serve::role::Role;
 
 /// Answers one request for an object or a collection.
-pub(super) async fn answer(parts: &Arc<AdminParts>, target: ObjectPath, call: Call) -> Response<Bytes> {
+pub(super) async fn answer_resources(parts: &Arc<AdminParts>, target: ObjectPath, call: Call) -> Response<Bytes> {
     let kind = target.kind;
     if kind == ObjectKind::StreamRoute && parts.catalog.refuses_stream_routes() {
         return bad("stream mode is disabled, can not add stream routes");

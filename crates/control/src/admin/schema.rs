@@ -11,7 +11,7 @@ use super::plugins;
 use crate::serve::respond;
 
 /// Answers one request for this path below `schema`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, path: &[String], call: &Call) -> Response<Bytes> {
+pub(super) async fn answer_schema(parts: &Arc<AdminParts>, path: &[String], call: &Call) -> Response<Bytes> {
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     match (&call.method, path.as_slice()) {
         (&Method::GET, ["plugins", name @ ..]) => {

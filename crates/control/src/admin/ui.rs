@@ -21,7 +21,7 @@ pub(super) fn is_ours(path: &str) -> bool {
 }
 
 /// Answers a request for a path of the dashboard.
-pub(super) fn answer(files: &DashboardFiles, head: &Parts) -> Response<Bytes> {
+pub(super) fn answer_dashboard(files: &DashboardFiles, head: &Parts) -> Response<Bytes> {
     let mut response = if !matches!(head.method, Method::GET | Method::HEAD) {
         let mut refusal = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
         refusal.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));

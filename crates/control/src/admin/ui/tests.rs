@@ -30,7 +30,7 @@ fn ask_bytes(
 ) -> (u16, http::HeaderMap, Bytes) {
     let request = Request::builder().method(method).uri(target).header("accept-encoding", codings);
     let (head, ()) = request.body(()).unwrap().into_parts();
-    let (head, body) = answer(files, &head).into_parts();
+    let (head, body) = answer_dashboard(files, &head).into_parts();
     (head.status.as_u16(), head.headers, body)
 }
 

@@ -47,7 +47,7 @@ struct CertificateContent {
 }
 
 /// Answers `weir/certificates?q=&limit=`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
+pub(super) async fn answer_certificates(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     let listed = async {
         let filter = filter(&call.query, &CERTIFICATE_FIELDS)?;
         let limit = limit(&call.query, LIMIT_MAX, LIMIT_MAX)?;

@@ -24,7 +24,7 @@ use crate::serve::role::Role;
 use crate::serve::streamed::Streamed;
 
 /// Answers `weir/events`.
-pub(super) fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
+pub(super) fn answer_events(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     let topics = match Topics::read(call.query.get("topics")) {
         Ok(topics) => topics,
         Err(name) => {

@@ -34,7 +34,7 @@ struct ObjectListQuery {
 }
 
 /// Answers `weir/objects/KIND` and `weir/objects/consumers/USERNAME/credentials`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, path: &[String], call: &Call) -> Response<Bytes> {
+pub(super) async fn answer_objects(parts: &Arc<AdminParts>, path: &[String], call: &Call) -> Response<Bytes> {
     let asked = question(path, &call.query);
     let listed = match asked {
         Ok(question) => {

@@ -16,7 +16,7 @@ use crate::serve::list_query::{now_ms, whole_number};
 use crate::serve::respond::{self, refused};
 
 /// Answers `weir/overview`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
+pub(super) async fn answer_overview(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     overview(parts, call).await.unwrap_or_else(|refusal| *refusal)
 }
 

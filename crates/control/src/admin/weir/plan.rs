@@ -24,7 +24,7 @@ use crate::serve::respond::{self, refused};
 use crate::source::file::{ConfigDocument, FileFault};
 
 /// Answers one command. It reads the body as it was sent, which may be YAML.
-pub(in crate::admin) async fn answer(
+pub(in crate::admin) async fn answer_plan(
     parts: &Arc<AdminParts>,
     method: &Method,
     command: SetCommand,

@@ -15,7 +15,7 @@ use crate::plugin_pages;
 use crate::serve::respond;
 
 /// Answers `weir/plugins` and `weir/plugins/NAME`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, name: Option<String>) -> Response<Bytes> {
+pub(super) async fn answer_plugin_catalog(parts: &Arc<AdminParts>, name: Option<String>) -> Response<Bytes> {
     let parts = Arc::clone(parts);
     let answered = respond::blocking(move || match name {
         None => list(&parts),

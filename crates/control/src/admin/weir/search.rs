@@ -15,7 +15,7 @@ use crate::serve::{RefusalResponse, respond};
 use crate::summary::{Summary, SummaryRow};
 
 /// Answers `weir/search?q=&limit=`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
+pub(super) async fn answer_search(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     let found = async {
         let filter = filter(&call.query, &OBJECT_FIELDS)?;
         let limit = limit(&call.query, LIMIT_DEFAULT, LIMIT_MAX)?;

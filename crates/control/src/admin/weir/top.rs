@@ -18,7 +18,7 @@ use crate::serve::respond::{self, refused};
 use crate::view::View;
 
 /// Answers `weir/top`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
+pub(super) async fn answer_top(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     let asked = match TopQuery::read(call) {
         Ok(asked) => asked,
         Err(refusal) => return *refusal,

@@ -25,7 +25,7 @@ use crate::view::View;
 use graph::{Graph, GraphColumn};
 
 /// Answers `weir/topology?focus=KIND/ID&limit=`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
+pub(super) async fn answer_topology(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     let found = async {
         let focus = focus(call.query.get("focus").unwrap_or_default())?;
         let limit = limit(&call.query, LIMIT_DEFAULT, LIMIT_MAX)?;

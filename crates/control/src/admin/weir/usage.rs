@@ -16,7 +16,7 @@ use crate::serve::{RefusalResponse, respond};
 use crate::view::View;
 
 /// Answers `weir/usage/KIND/ID?limit=`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, path: &[String], call: &Call) -> Response<Bytes> {
+pub(super) async fn answer_usage(parts: &Arc<AdminParts>, path: &[String], call: &Call) -> Response<Bytes> {
     let found = async {
         let key = object(path)?;
         let limit = limit(&call.query, LIMIT_MAX, LIMIT_MAX)?;
