@@ -10,7 +10,7 @@ use crate::json::Json;
 use crate::runtime::added_variables;
 use crate::runtime::state::InterpreterState;
 
-pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
+pub(super) fn install_context(add: &Adder<'_>) -> mlua::Result<()> {
     add.add("register_variable", |state, _, name: String| {
         added_variables::register(&*state.call()?, &name);
         Ok(())

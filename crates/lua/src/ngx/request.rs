@@ -46,7 +46,7 @@ const SETTABLE: [&[u8]; 3] = [b"upstream_uri", b"upstream_host", b"args"];
 /// Fields that Weir writes itself: they follow from the body and the connection.
 const OWN_FIELDS: [&str; 3] = ["content-length", "transfer-encoding", "connection"];
 
-pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
+pub(super) fn install_request(add: &Adder<'_>) -> mlua::Result<()> {
     add.add("get_variable", |state, lua, name: Value| {
         let Some(name) = text_of(&name) else { return Ok(Value::Nil) };
         variable(state, lua, &name)

@@ -16,7 +16,7 @@ use crate::runtime::state::InterpreterState;
 /// Variables of nginx that have other names here.
 const ALIASES: [(&[u8], &str); 1] = [(b"ssl_preread_server_name", "ssl_server_name")];
 
-pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
+pub(super) fn install_session(add: &Adder<'_>) -> mlua::Result<()> {
     add.add("is_session", |state, _, ()| Ok(state.read_session(|_| ()).is_some()))?;
     add.add("may_peek", |state, _, ()| {
         let call = state.call()?;
