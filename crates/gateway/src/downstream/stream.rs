@@ -26,7 +26,7 @@ use passing::PassingSession;
 use record::SessionRecord;
 
 /// Serves the session until both sides have closed.
-pub(crate) fn serve(opened: OpenedConnection) -> impl Future<Output = ()> {
+pub(crate) fn serve_stream_session(opened: OpenedConnection) -> impl Future<Output = ()> {
     // In pooled memory, because the session needs this state only at its beginning.
     SessionTask::Beginning(PooledBox::pin(begin(opened)))
 }
@@ -68,7 +68,7 @@ async fn begin(mut opened: OpenedConnection) -> Option<PassingSession> {
             let OpenedConnection { stream, identity, place, timer, tls } = opened;
             let mut connection = H1Connection::new(stream, identity, place.into_guard(), tls);
             connection.input = (!first_bytes.is_empty()).then_some(first_bytes);
-            env::spawn(h1::serve::serve(connection, timer));
+            env::spawn(h1::serve::serve_h1_connection(connection, timer));
             None
         }
         Err(end) => {
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn waiting_session_takes_less_than_1_kib() {
-        let bytes = size_of_future(serve) + size_of::<SessionRecord>();
+        let bytes = size_of_future(serve_stream_session) + size_of::<SessionRecord>();
         assert!(bytes < 1024, "{bytes} bytes for a session that waits");
     }
 }

@@ -22,7 +22,7 @@ use net::transport::Transport;
 
 /// Runs the handshake, then serves the connection in a task of its own, so that the handshake's state is
 /// freed.
-pub(crate) async fn serve(arrival: TcpArrival, timer: ConnectionTimer) {
+pub(crate) async fn serve_tls_connection(arrival: TcpArrival, timer: ConnectionTimer) {
     let TcpArrival { stream, identity, counted } = arrival;
     let peer = identity.peer.ip();
     let context = timer.context.clone();
@@ -50,14 +50,14 @@ pub(crate) async fn serve(arrival: TcpArrival, timer: ConnectionTimer) {
             if is_stream {
                 let opened =
                     stream::OpenedConnection::new(stream.into(), identity, counted, timer, Some(tls));
-                env::spawn(stream::serve(opened));
+                env::spawn(stream::serve_stream_session(opened));
                 return;
             }
             let connection = H1Connection::new(stream.into(), identity, counted, Some(tls));
             if is_http2 {
-                env::spawn(h2::serve::serve(connection, timer));
+                env::spawn(h2::serve::serve_h2_connection(connection, timer));
             } else {
-                env::spawn(serve::serve(connection, timer));
+                env::spawn(serve::serve_h1_connection(connection, timer));
             }
         }
         Some(Err(AcceptFault::NotTls { stream: plain, is_text })) => {

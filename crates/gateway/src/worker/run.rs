@@ -75,7 +75,7 @@ async fn run_commands(
         match commands.recv().await {
             Some(WorkerCommand::Serve(socket, peer, listener)) => match Stream::attach(socket) {
                 Ok(stream) => {
-                    accept::serve(worker, stream, peer, worker.open_listener(listener, peers));
+                    accept::serve_accepted_connection(worker, stream, peer, worker.open_listener(listener, peers));
                 }
                 Err(_) => {
                     worker.context.status.connections.fetch_sub(1, Ordering::Relaxed);
@@ -88,7 +88,7 @@ async fn run_commands(
                 // An error means that the asking thread no longer waits.
                 let _ = answer.send(worker.context.upstreams.report(only.as_ref()));
             }
-            Some(WorkerCommand::Endpoint(call)) => endpoint::serve(&worker.context, *call),
+            Some(WorkerCommand::Endpoint(call)) => endpoint::serve_endpoint_call(&worker.context, *call),
             Some(WorkerCommand::Drain(closing)) => worker.drain(closing),
             Some(WorkerCommand::Panic) => worker.spawn_critical(async { panic!("a test asked for it") }),
             Some(WorkerCommand::Stop) | None => {

@@ -198,7 +198,7 @@ async fn serve(stream: TcpStream, address: SocketAddr, me: usize, loops: Arc<Loo
     let Ok(client) = link::here(stream, loops.settings.buffers) else { return };
     match loops.settings.layer {
         // The connection is over in either case, and a fault needs no report.
-        Layer::Four => drop(layer4::serve(client, me, &loops).await),
-        Layer::Seven => layer7::serve(client, address.ip(), me, &loops).await,
+        Layer::Four => drop(layer4::serve_layer4(client, me, &loops).await),
+        Layer::Seven => layer7::serve_layer7(client, address.ip(), me, &loops).await,
     }
 }

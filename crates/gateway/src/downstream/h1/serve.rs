@@ -21,7 +21,7 @@ use crate::tunnel;
 use net::env::{self, yield_when_spent};
 
 /// Serves a connection until it ends.
-pub(crate) async fn serve(mut connection: Box<H1Connection>, timer: ConnectionTimer) {
+pub(crate) async fn serve_h1_connection(mut connection: Box<H1Connection>, timer: ConnectionTimer) {
     while wait_for_request(&mut connection, &timer).await {
         timer.end_idle();
         // Pipelined requests with local replies could follow each other without an await; this lets other
@@ -39,7 +39,7 @@ pub(crate) async fn serve(mut connection: Box<H1Connection>, timer: ConnectionTi
             After::Close => return PooledBox::pin(linger(&mut connection, &timer)).await,
             After::CloseUnread => return PooledBox::pin(linger_unread(&mut connection, &timer)).await,
             After::Over => return,
-            After::Http2 => return env::spawn(h2::serve::serve(connection, timer)),
+            After::Http2 => return env::spawn(h2::serve::serve_h2_connection(connection, timer)),
             After::Abort => return connection.stream.reset_on_close(),
         }
     }
@@ -209,7 +209,7 @@ mod tests {
     /// 1 KiB is the design's limit.
     #[test]
     fn idle_connection_takes_less_than_1_kib() {
-        let bytes = size_of_future(serve) + size_of::<H1Connection>();
+        let bytes = size_of_future(serve_h1_connection) + size_of::<H1Connection>();
         assert!(bytes <= 1024, "{bytes} bytes for a connection that waits");
     }
 

@@ -28,7 +28,7 @@ pub(super) enum HeadArrival {
 }
 
 /// Serves the request on `key`.
-pub(super) async fn serve(
+pub(super) async fn serve_h2_request(
     link: Rc<DownstreamH2Link>,
     key: StreamKey,
     connection: ConnectionContext,

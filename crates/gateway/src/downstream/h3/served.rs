@@ -23,7 +23,7 @@ use exchange::exchange::ConnectionContext;
 use exchange::failure::{Blame, Cause, ExchangeFailure};
 
 /// Serves the request on a stream.
-pub(super) async fn serve(
+pub(super) async fn serve_h3_request(
     link: Rc<H3Link>,
     stream: RequestStream,
     reader: RequestReader,
