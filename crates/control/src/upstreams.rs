@@ -119,7 +119,7 @@ fn node(upstream: &str, node: &NodeReport, endpoints: &EndpointRates) -> Value {
         "idle": null,
         "last_failure": last_failure(node, traffic.and_then(|traffic| traffic.last_failure)),
     });
-    rates::add(&mut described, traffic.map(|traffic| traffic.figures));
+    rates::add_figures(&mut described, traffic.map(|traffic| traffic.figures));
     if let Some(ewma_ms) = node.ewma_ms {
         // Microseconds are the resolution of the measurement.
         described["ewma_ms"] = json!((ewma_ms * 1_000.0).round() / 1_000.0);

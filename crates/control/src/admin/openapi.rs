@@ -31,11 +31,11 @@ pub fn document(catalog: &PluginCatalog) -> Value {
     let mut document = template::parse(include_str!("openapi/document.json"));
     document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
     add_tags(&mut document["tags"]);
-    objects::add(&mut document);
+    objects::add_object_paths(&mut document);
     let lists = lists(catalog);
     document["components"]["parameters"]["PluginName"]["example"] = lists["plugins"][0].clone();
     template::expand(&mut document, &lists);
-    components::add(catalog, &mut document["components"]["schemas"]);
+    components::add_component_schemas(catalog, &mut document["components"]["schemas"]);
     document
 }
 

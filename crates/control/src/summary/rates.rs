@@ -135,7 +135,7 @@ pub(crate) fn rounded(figure: Option<f64>) -> Value {
 }
 
 /// Adds `rps`, `p5xx` and `p99_us`; each is null where it is not known.
-pub(crate) fn add(described: &mut Value, figures: Option<Figures>) {
+pub(crate) fn add_figures(described: &mut Value, figures: Option<Figures>) {
     described["rps"] = rounded(figures.map(|figures| figures.rps));
     described["p5xx"] = rounded(figures.and_then(|figures| figures.p5xx));
     described["p99_us"] = figures.and_then(|figures| figures.p99_us).map_or(Value::Null, Value::from);

@@ -10,7 +10,7 @@ use crate::limits::{CALL_BODY_BYTES_MAX, CALL_TIMEOUT_MAX_MS};
 use crate::memory::{HostResult, finish, give, view, write_u32};
 use crate::outgoing::{self, CallPayload, OutgoingCall};
 
-pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
+pub(crate) fn add_call_functions(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap(
         ENV,
         "proxy_http_call",

@@ -8,7 +8,7 @@ use crate::host::Host;
 use crate::memory::{HostResult, finish, give, view, with_two};
 use crate::properties::{self, session};
 
-pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
+pub(crate) fn add_property_functions(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap(
         ENV,
         "proxy_get_property",

@@ -10,7 +10,7 @@ use super::template;
 use crate::admin::kinds;
 
 /// Adds the paths of every kind to a document, in short forms, and the schemas of their answers.
-pub(super) fn add(document: &mut Value) {
+pub(super) fn add_object_paths(document: &mut Value) {
     let examples = template::parse(include_str!("examples.json"));
     let others = std::mem::replace(&mut document["paths"], json!({}));
     for kind in ObjectKind::ALL {

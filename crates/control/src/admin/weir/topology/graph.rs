@@ -184,7 +184,7 @@ fn describe(node: &GraphNode) -> Value {
         "name": node.name,
         "state": node.state,
     });
-    rates::add(&mut described, node.figures);
+    rates::add_figures(&mut described, node.figures);
     described
 }
 
