@@ -52,7 +52,7 @@ fn changes(
     entries: Vec<(String, StoredRecord)>,
 ) -> Vec<SnapshotChange> {
     let change = |(path, record): (String, StoredRecord)| {
-        Some(stored_change(sealer, medium, stored_key::parse(&path)?, record))
+        Some(stored_change(sealer, medium, stored_key::parse_stored_key(&path)?, record))
     };
     entries.into_iter().filter_map(change).collect()
 }

@@ -58,7 +58,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<AttachConsumerLabel, String> {
-    let config: AttachConsumerLabelConfig = config::parse(config)?;
+    let config: AttachConsumerLabelConfig = config::parse_config(config)?;
     let read = |(field, label): (&String, &Value)| {
         let field = fields::name(field).map_err(|reason| format!("headers: {reason}"))?;
         let label = label.as_str().and_then(|label| label.strip_prefix('$'));

@@ -152,7 +152,7 @@ impl Drop for CasbinQueuePermit<'_> {
 type CasbinPolicyResult = Result<Arc<CasbinPolicy>, String>;
 
 fn check(config: &Value) -> Result<(), String> {
-    let config: AuthzCasbinConfig = config::parse(config)?;
+    let config: AuthzCasbinConfig = config::parse_config(config)?;
     fields::name(&config.username).map_err(|reason| format!("username: {reason}"))?;
     match (&config.model, &config.policy) {
         (Some(model), Some(policy)) => check_texts(model, policy),
@@ -161,7 +161,7 @@ fn check(config: &Value) -> Result<(), String> {
 }
 
 fn check_metadata(metadata: &Value) -> Result<(), String> {
-    let metadata: AuthzCasbinMetadata = config::parse(metadata)?;
+    let metadata: AuthzCasbinMetadata = config::parse_config(metadata)?;
     check_texts(&metadata.model, &metadata.policy)
 }
 
@@ -173,7 +173,7 @@ fn check_texts(model: &str, policy: &str) -> Result<(), String> {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: AuthzCasbinConfig = config::parse(config)?;
+    let config: AuthzCasbinConfig = config::parse_config(config)?;
     let texts = match (config.model_path, config.policy_path, config.model, config.policy) {
         (Some(model), Some(policy), ..) => {
             Some((config_file::read_config_file("model_path", &model)?, config_file::read_config_file("policy_path", &policy)?))
@@ -181,7 +181,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         (_, _, Some(model), Some(policy)) => Some((model, policy)),
         _ => match build.metadata {
             Some(metadata) => {
-                let metadata: AuthzCasbinMetadata = config::parse(metadata)?;
+                let metadata: AuthzCasbinMetadata = config::parse_config(metadata)?;
                 Some((metadata.model, metadata.policy))
             }
             None => None,

@@ -79,7 +79,7 @@ struct AuthzKeycloak {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: AuthzKeycloakConfig = config::parse(config)?;
+    let config: AuthzKeycloakConfig = config::parse_config(config)?;
     Ok(Arc::new(AuthzKeycloak {
         server: KeycloakServer::new(build, &config)?,
         pace: Pace::every_ms(LOG_INTERVAL_MS),

@@ -104,7 +104,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<BasicAuth, String> {
-    let config: BasicAuthConfig = config::parse(config)?;
+    let config: BasicAuthConfig = config::parse_config(config)?;
     Ok(BasicAuth {
         hide_credentials: config.hide_credentials,
         authentication: Authentication::new("Basic", &config.realm, config.anonymous_consumer),

@@ -82,7 +82,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<Csrf, String> {
-    let config: CsrfConfig = config::parse(config)?;
+    let config: CsrfConfig = config::parse_config(config)?;
     if !is_token(&config.name) && !is_reference(&config.name) {
         return Err(format!("name: `{}` is no name of a cookie and a field", config.name));
     }

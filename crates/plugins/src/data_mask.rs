@@ -202,7 +202,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<DataMask, String> {
-    let config: DataMaskConfig = config::parse(config)?;
+    let config: DataMaskConfig = config::parse_config(config)?;
     let max_arguments = match config.max_req_post_args {
         0 => usize::MAX,
         most => most,

@@ -90,7 +90,7 @@ struct Degraphql {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    let config: DegraphqlConfig = config::parse(config)?;
+    let config: DegraphqlConfig = config::parse_config(config)?;
     // The value of a reference is unknown until it is resolved.
     if config::is_reference(&config.query) {
         return Ok(());
@@ -111,7 +111,7 @@ fn check(config: &Value) -> Result<(), String> {
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     check(config)?;
-    let config: DegraphqlConfig = config::parse(config)?;
+    let config: DegraphqlConfig = config::parse_config(config)?;
     let mut fields = vec![("query", &*config.query)];
     fields.extend(config.operation_name.as_deref().map(|name| ("operationName", name)));
     let mut body: Map<String, Value> = Map::new();

@@ -116,7 +116,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<FaultInjection, String> {
-    let config: FaultInjectionConfig = config::parse(config)?;
+    let config: FaultInjectionConfig = config::parse_config(config)?;
     let abort = config.abort.as_ref().map(Abort::compile).transpose();
     let delay = config.delay.as_ref().map(Delay::compile).transpose();
     Ok(FaultInjection {

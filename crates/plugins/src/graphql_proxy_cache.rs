@@ -115,7 +115,7 @@ fn check_zone(states: &StateRegistry, config: &Value) -> Result<(), String> {
     if config.pointer("/_meta/disable") == Some(&Value::Bool(true)) {
         return Ok(());
     }
-    let config: GraphqlProxyCacheConfig = config::parse(config)?;
+    let config: GraphqlProxyCacheConfig = config::parse_config(config)?;
     check_zone_named(states, &config.cache_zone, config.cache_strategy)
 }
 
@@ -124,7 +124,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     if build.owner.ends_with(&format!("#{NAME}")) {
         return Ok(Arc::new(Purge { caches: PurgeableCaches::of(build.states, NAME) }));
     }
-    let parsed: GraphqlProxyCacheConfig = config::parse(config)?;
+    let parsed: GraphqlProxyCacheConfig = config::parse_config(config)?;
     let settings = KeyedSettings {
         strategy: parsed.cache_strategy,
         zone: &parsed.cache_zone,

@@ -189,7 +189,7 @@ struct GrpcTranscode {
 static REFUSED: Pace = Pace::every_ms(10_000);
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: GrpcTranscodeConfig = config::parse(config)?;
+    let config: GrpcTranscodeConfig = config::parse_config(config)?;
     let id = config.proto_id.0.as_str();
     let content = build.proto(id).ok_or_else(|| format!("failed to find proto by id: {id}"))?;
     let key = format!("{NAME}/definition/{}", HEXLOWER.encode(digest(&SHA256, content.as_bytes()).as_ref()));

@@ -108,7 +108,7 @@ struct GrpcWebCall {
 static REFUSED: Pace = Pace::every_ms(10_000);
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: GrpcWebConfig = config::parse(config)?;
+    let config: GrpcWebConfig = config::parse_config(config)?;
     Ok(Arc::new(GrpcWeb {
         max_body_bytes: usize::try_from(config.max_req_body_size).unwrap_or(usize::MAX),
         allow_headers: config.cors_allow_headers,

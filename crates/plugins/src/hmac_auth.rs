@@ -157,7 +157,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<HmacAuth, String> {
-    let config: HmacAuthConfig = config::parse(config)?;
+    let config: HmacAuthConfig = config::parse_config(config)?;
     Ok(HmacAuth {
         algorithms: config.allowed_algorithms,
         clock_skew: Duration::from_secs(config.clock_skew),

@@ -130,7 +130,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<JweDecrypt, String> {
-    let config: JweDecryptConfig = config::parse(config)?;
+    let config: JweDecryptConfig = config::parse_config(config)?;
     let field =
         |written: &str, attribute: &str| name(written).map_err(|fault| format!("{attribute}: {fault}"));
     Ok(JweDecrypt {

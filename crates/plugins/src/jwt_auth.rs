@@ -143,7 +143,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<JwtAuth, String> {
-    let config: JwtAuthConfig = config::parse(config)?;
+    let config: JwtAuthConfig = config::parse_config(config)?;
     Ok(JwtAuth {
         header: config.header,
         query: config.query,

@@ -121,7 +121,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<KeyAuth, String> {
-    let config: KeyAuthConfig = config::parse(config)?;
+    let config: KeyAuthConfig = config::parse_config(config)?;
     let header = if config.bearer_token { "Authorization".into() } else { config.header };
     let scheme = if config.bearer_token { "Bearer" } else { "apikey" };
     Ok(KeyAuth {

@@ -98,7 +98,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<Mocking, String> {
-    let config: MockingConfig = config::parse(config)?;
+    let config: MockingConfig = config::parse_config(config)?;
     if !(200..=999).contains(&config.response_status) {
         return Err(format!("response_status {} ends no exchange: 200 to 999 do", config.response_status));
     }

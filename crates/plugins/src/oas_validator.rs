@@ -135,7 +135,7 @@ enum OasDocumentSource {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    let config: OasValidatorConfig = config::parse(config)?;
+    let config: OasValidatorConfig = config::parse_config(config)?;
     match &config.spec {
         // The text behind a reference is unknown until it is resolved.
         Some(spec) if !config::is_reference(spec) => OasDocument::read(spec).map(drop).map_err(in_spec),
@@ -150,12 +150,12 @@ fn in_spec(reason: String) -> String {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: OasValidatorConfig = config::parse(config)?;
+    let config: OasValidatorConfig = config::parse_config(config)?;
     let document = match (&config.spec, &config.spec_url) {
         (Some(spec), _) if config::is_reference(spec) => OasDocumentSource::Unresolved,
         (Some(spec), _) => OasDocumentSource::Written(Arc::new(OasDocument::read(spec).map_err(in_spec)?)),
         (None, Some(url)) => {
-            let metadata: OasValidatorMetadata = config::parse(build.metadata.unwrap_or(&Map::new().into()))?;
+            let metadata: OasValidatorMetadata = config::parse_config(build.metadata.unwrap_or(&Map::new().into()))?;
             let headers = config.spec_url_request_headers.clone().unwrap_or_default();
             let kept_ms = metadata.spec_url_ttl.saturating_mul(1_000);
             OasDocumentSource::Url(RemoteDocument::new(

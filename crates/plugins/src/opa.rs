@@ -116,7 +116,7 @@ struct Opa {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    let config: OpaConfig = config::parse(config)?;
+    let config: OpaConfig = config::parse_config(config)?;
     for name in config.send_headers_upstream.iter().flatten() {
         fields::name(name).map_err(|reason| format!("send_headers_upstream: {reason}"))?;
     }
@@ -127,7 +127,7 @@ fn check(config: &Value) -> Result<(), String> {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: OpaConfig = config::parse(config)?;
+    let config: OpaConfig = config::parse_config(config)?;
     let keep_alive = KeepAlive {
         size: if config.keepalive { config.keepalive_pool } else { 0 },
         idle_timeout_ms: config.keepalive_timeout,

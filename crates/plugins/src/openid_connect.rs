@@ -156,7 +156,7 @@ struct OpenidConnect {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: OpenidConnectConfig = config::parse(config)?;
+    let config: OpenidConnectConfig = config::parse_config(config)?;
     if config.session.as_ref().is_some_and(|session| session.secret.len() < SECRET_BYTES_MIN) {
         return Err("session.secret: what its reference names is shorter than 16 bytes".to_owned());
     }

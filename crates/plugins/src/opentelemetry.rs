@@ -218,7 +218,7 @@ struct Tracer {
 
 fn compile(config: &Value) -> Result<(Sampler, Additional), String> {
     let OpentelemetryConfig { sampler, additional_attributes, additional_header_prefix_attributes } =
-        config::parse(config)?;
+        config::parse_config(config)?;
     let options = sampler.options;
     let sampler = match sampler.name {
         SamplerName::AlwaysOn => Sampler::Root(RootSampler::Always),

@@ -177,7 +177,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<ProxyRewrite, String> {
-    let config: ProxyRewriteConfig = config::parse(config)?;
+    let config: ProxyRewriteConfig = config::parse_config(config)?;
     if let Some(method @ ("HEAD" | "TRACE")) = config.method.as_deref() {
         return Err(format!(
             "method {method} is not supported: its answers are none a client of another method can take"

@@ -110,7 +110,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<RequestValidation, String> {
-    let config: RequestValidationConfig = config::parse(config)?;
+    let config: RequestValidationConfig = config::parse_config(config)?;
     let compile = |name: &str, schema: Value| {
         UserSchema::compile(&schema).map_err(|reason| format!("{name}: {reason}"))
     };

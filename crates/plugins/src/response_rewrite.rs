@@ -176,7 +176,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<ResponseRewrite, String> {
-    let config: ResponseRewriteConfig = config::parse(config)?;
+    let config: ResponseRewriteConfig = config::parse_config(config)?;
     let condition = config.vars.as_ref().map(Expression::compile).transpose();
     Ok(ResponseRewrite {
         condition: condition.map_err(|error| format!("failed to validate the 'vars' expression: {error}"))?,

@@ -122,7 +122,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 }
 
 fn compile(config: &Value, counter: impl Fn(usize) -> Counter) -> Result<TrafficLabel, String> {
-    let config: TrafficLabelConfig = config::parse(config).map_err(|reason| {
+    let config: TrafficLabelConfig = config::parse_config(config).map_err(|reason| {
         // The contract's line has no place in front of it.
         reason.find("not supported action: ").map_or(reason.clone(), |at| reason[at..].to_owned())
     })?;

@@ -167,7 +167,7 @@ struct TrafficSplitRule {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    let parsed: TrafficSplitConfig = config::parse(config)?;
+    let parsed: TrafficSplitConfig = config::parse_config(config)?;
     for (index, rule) in parsed.rules.iter().flatten().enumerate() {
         compile_matches(rule.r#match.as_deref())?;
         let weights: Vec<u64> = rule.weighted_upstreams.iter().map(|upstream| upstream.weight).collect();
@@ -212,7 +212,7 @@ fn build_stream(build: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamPlugi
 }
 
 fn compile(build: &Build<'_>, config: &Value) -> Result<TrafficSplit, String> {
-    let parsed: TrafficSplitConfig = config::parse(config)?;
+    let parsed: TrafficSplitConfig = config::parse_config(config)?;
     let rules = parsed.rules.into_iter().flatten().enumerate().map(|(index, rule)| {
         let counter = build.states.keep(&format!("traffic-split/{}/{index}", build.owner), Default::default);
         let weights: Vec<u64> = rule.weighted_upstreams.iter().map(|upstream| upstream.weight).collect();

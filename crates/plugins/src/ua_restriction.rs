@@ -70,7 +70,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<UaRestriction, String> {
-    let config: UaRestrictionConfig = config::parse(config)?;
+    let config: UaRestrictionConfig = config::parse_config(config)?;
     let (name, listed) = match (&config.allowlist, &config.denylist) {
         (Some(listed), None) => ("allowlist", listed),
         (None, Some(listed)) => ("denylist", listed),

@@ -69,7 +69,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<UriBlocker, String> {
-    let config: UriBlockerConfig = config::parse(config)?;
+    let config: UriBlockerConfig = config::parse_config(config)?;
     let rules = match &*config.block_rules {
         [] => None,
         rules => Some(

@@ -627,13 +627,13 @@ settings! {
         /// Service registries that upstreams may take their nodes from (`discovery_type`): a map with a block
         /// for each, such as `discovery: {consul: {servers: ["http://127.0.0.1:8500"]}}`, in APISIX's shape.
         /// On the command line and in the environment it is JSON.
-        discovery: Registries = discovery::parse("REGISTRIES", ""),
+        discovery: Registries = discovery::parse_discovery("REGISTRIES", ""),
         /// Service registries that this instance registers in once it is ready: a map with a block for each
         /// (`consul`, `eureka`, `nacos`), such as
         /// `registration: {consul: {service: gateway, address: 10.0.0.5}}`. The servers and credentials are
         /// those of the `discovery` block of the same name unless the block has its own. On the command line
         /// and in the environment it is JSON.
-        registration: Registries = registration::parse("REGISTRIES", ""),
+        registration: Registries = registration::parse_registration("REGISTRIES", ""),
         /// Zones of the plugin `proxy-cache`, in the form of APISIX's `apisix.proxy_cache`: `zones`, each
         /// with `name`, `memory_size` and, on disk, `disk_size`, `disk_path` and `cache_levels`; and
         /// `cache_ttl`, the time for which a response on disk is fresh that says nothing of it, 10 seconds by
@@ -641,12 +641,12 @@ settings! {
         /// with 1 GiB in `cache` of the data folder. A folder belongs to the user of this process, others may
         /// not write to it, and no two zones share one. On the command line and in the environment it is
         /// JSON.
-        proxy_cache: CacheZones = cache::parse("ZONES", ""),
+        proxy_cache: CacheZones = cache::parse_cache_zones("ZONES", ""),
         /// Plugins in WebAssembly that are loaded at the start, in the form of APISIX's `wasm`: `plugins`,
         /// each with `name`, `priority`, `file` and `http_request_phase` (`access`, the default, or
         /// `rewrite`). Objects use them by their names. A file that cannot be loaded ends the start. On the
         /// command line and in the environment it is JSON.
-        wasm: WasmPlugins = wasm::parse("PLUGINS", ""),
+        wasm: WasmPlugins = wasm::parse_wasm_plugins("PLUGINS", ""),
         /// Authorities that certificates of nodes and of servers that plugins call are verified against:
         /// files with certificates (PEM), and `system` for those of the system. Read at the start, and again
         /// at HUP: new connections are judged by what they hold then.

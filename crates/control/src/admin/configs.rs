@@ -12,7 +12,7 @@ use model::{ObjectKey, ObjectKind, PluginCatalog, check};
 use serde_json::{Map, Value};
 
 use super::call::AdminParts;
-use super::validate::{INDEX, SET_FIELDS, check_item, identity, index_of, is_yaml, parse};
+use super::validate::{INDEX, SET_FIELDS, check_item, identity, index_of, is_yaml, parse_config_set};
 use super::weir::plan::refusal;
 use crate::hidden::places::hide_secrets;
 use crate::reconcile::Author;
@@ -113,7 +113,7 @@ async fn put(
         return Err(refused("invalid request body: empty request body"));
     }
     let (headers, body) = (head.headers.clone(), body.clone());
-    let parsed = respond::blocking(move || parse(&headers, &body)).await?;
+    let parsed = respond::blocking(move || parse_config_set(&headers, &body)).await?;
     let whole = Arc::new(parsed.map_err(|reason| refused(format!("invalid request body: {reason}")))?);
     for _ in 0..MAX_ATTEMPTS {
         let view = parts.view.load();

@@ -28,7 +28,7 @@ pub(super) async fn answer_openapi(parts: &Arc<AdminParts>) -> Response<Bytes> {
 
 /// The document for a gateway with these plugins.
 pub fn document(catalog: &PluginCatalog) -> Value {
-    let mut document = template::parse(include_str!("openapi/document.json"));
+    let mut document = template::parse_template(include_str!("openapi/document.json"));
     document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
     add_tags(&mut document["tags"]);
     objects::add_object_paths(&mut document);

@@ -30,7 +30,7 @@ pub(super) fn configs(parts: &AdminParts, headers: &HeaderMap, body: &Bytes) -> 
     if body.is_empty() {
         return respond::bad("invalid request body: empty request body");
     }
-    let set = match parse(headers, body) {
+    let set = match parse_config_set(headers, body) {
         Ok(set) => set,
         Err(reason) => return respond::bad(format!("invalid request body: {reason}")),
     };
@@ -50,7 +50,7 @@ pub(super) fn is_yaml(headers: &HeaderMap, name: &HeaderName) -> bool {
 }
 
 /// The set in a body, JSON or YAML by its content type.
-pub(super) fn parse(headers: &HeaderMap, body: &Bytes) -> Result<Map<String, Value>, String> {
+pub(super) fn parse_config_set(headers: &HeaderMap, body: &Bytes) -> Result<Map<String, Value>, String> {
     let set = if is_yaml(headers, &header::CONTENT_TYPE) {
         let text = std::str::from_utf8(body).map_err(|fault| fault.to_string())?;
         parse_value(text)?

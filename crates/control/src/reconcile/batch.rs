@@ -187,7 +187,7 @@ impl<'a, J: Journal> WriteBatch<'a, J> {
 
     /// Removes an expired object, even if other objects refer to it.
     pub(super) fn expire(&mut self, path: &str) -> Result<(), WriteRefusal> {
-        match stored_key::parse(path) {
+        match stored_key::parse_stored_key(path) {
             Some(key) => self.delete(&key, true).map(drop),
             None => {
                 self.journal.advance();

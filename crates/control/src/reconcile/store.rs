@@ -130,7 +130,7 @@ impl ConfigSource for EmbeddedStore {
         let revision = self.store.revision();
         let mut changes: Vec<SnapshotChange> = Vec::new();
         for (path, record) in self.store.load()? {
-            match stored_key::parse(&path) {
+            match stored_key::parse_stored_key(&path) {
                 Some(key) => {
                     changes.push(stored_change(&reconciler.parts.sealer, StorageMedium::Store, key, record));
                 }

@@ -110,7 +110,7 @@ pub(crate) fn plan_of(
     changed: Vec<RecordChange>,
 ) -> ConfigPlan {
     let change = |RecordChange { key: path, before, after }: RecordChange| {
-        let key = stored_key::parse(&path)?;
+        let key = stored_key::parse_stored_key(&path)?;
         let text = |record| {
             let change = stored_change(sealer, medium, key.clone(), record);
             change.written.map(|written| written.text)

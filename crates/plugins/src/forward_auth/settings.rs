@@ -54,7 +54,7 @@ words! {
 }
 
 pub(super) fn check(config: &Value) -> Result<(), String> {
-    let config: ForwardAuthConfig = config::parse(config)?;
+    let config: ForwardAuthConfig = config::parse_config(config)?;
     if !config::is_reference(&config.uri) {
         check_uri(&config.uri)?;
     }

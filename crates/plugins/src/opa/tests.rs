@@ -126,7 +126,7 @@ fn upstream_gets_only_the_policys_fields() {
             .unwrap(),
         limits: OutboundLimits { connect_timeout_ms: 1, total_timeout_ms: 1, max_body_bytes: 1 },
         input: OpaInput::new(false, false, false),
-        upstream_fields: config::parse::<OpaConfig>(&config).unwrap().send_headers_upstream.unwrap(),
+        upstream_fields: config::parse_config::<OpaConfig>(&config).unwrap().send_headers_upstream.unwrap(),
         outages: Outages::uncounted(),
     };
     let mut exchange =

@@ -187,7 +187,7 @@ mod tests {
         let mut scene = Scene::new();
         let exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         let check = |secret: Option<&str>, method: &str| {
-            let config: OpenidConnectConfig = config::parse(&json!({
+            let config: OpenidConnectConfig = config::parse_config(&json!({
                 "client_id": "gw", "client_secret": secret, "discovery": "https://op",
                 "token_endpoint_auth_method": method,
             }))

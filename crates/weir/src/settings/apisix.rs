@@ -37,7 +37,7 @@ pub(super) use profile::of_profile;
 use tree::{Content, YamlNode};
 
 /// The settings in the text of the file `path`, and its keys that have no effect here.
-pub(super) fn parse(
+pub(super) fn parse_apisix_config(
     path: &Path,
     text: &str,
     environment: &EnvironmentReader<'_>,
@@ -57,7 +57,7 @@ pub(super) fn parse(
             return Default::default();
         }
     };
-    let root = match tree::parse(&expanded) {
+    let root = match tree::parse_yaml_tree(&expanded) {
         Ok(root) => root,
         Err((line, reason)) => {
             fault(line, reason);

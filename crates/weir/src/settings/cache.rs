@@ -17,7 +17,7 @@ pub(crate) struct CacheZones {
 }
 
 /// The zones, as one JSON object; nothing is the default.
-pub(super) fn parse(given: &SettingTexts) -> Result<CacheZones, String> {
+pub(super) fn parse_cache_zones(given: &SettingTexts) -> Result<CacheZones, String> {
     let Some(text) = given.values.first().filter(|text| !text.is_empty()) else {
         return Ok(CacheZones::default());
     };

@@ -19,7 +19,7 @@ impl fmt::Debug for Registries {
 }
 
 /// The blocks, as one JSON object; nothing is none.
-pub(super) fn parse(given: &SettingTexts) -> Result<Registries, String> {
+pub(super) fn parse_discovery(given: &SettingTexts) -> Result<Registries, String> {
     let Some(text) = given.values.first().filter(|text| !text.is_empty()) else {
         return Ok(Registries::default());
     };

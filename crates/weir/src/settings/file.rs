@@ -68,24 +68,24 @@ pub(super) fn read_settings_file(
     let may_be_apisix = named.as_ref().map_or(true, |text| kind_of(text) == FileKind::ApisixConfig);
     let other = apisix::of_profile(path, environment).filter(|_| may_be_apisix);
     match (named, other) {
-        (Ok(text), None) => parse(path, &text, environment, faults),
+        (Ok(text), None) => parse_settings_file(path, &text, environment, faults),
         (Err(error), None) => fault(path, error, ""),
         (_, Some(other)) => match regular_file::read_to_string(&other, MAX_FILE_BYTES) {
-            Ok(text) => apisix::parse(&other, &text, environment, faults),
+            Ok(text) => apisix::parse_apisix_config(&other, &text, environment, faults),
             Err(error) => fault(&other, error, " (APISIX_PROFILE names it)"),
         },
     }
 }
 
 /// Parses the text of the file `path`, which is the place in faults and the base of relative paths.
-pub(super) fn parse(
+pub(super) fn parse_settings_file(
     path: &Path,
     text: &str,
     environment: &EnvironmentReader<'_>,
     faults: &mut Vec<SettingFault>,
 ) -> (WrittenSettings, Remarks) {
     match kind_of(text) {
-        FileKind::ApisixConfig => apisix::parse(path, text, environment, faults),
+        FileKind::ApisixConfig => apisix::parse_apisix_config(path, text, environment, faults),
         FileKind::Resources | FileKind::Settings => (settings(path, text, faults), Remarks::default()),
     }
 }

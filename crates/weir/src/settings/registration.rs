@@ -9,7 +9,7 @@ use super::written::SettingTexts;
 use super::{SettingFault, Settings, WrittenSettings};
 
 /// The blocks, as one JSON object; nothing is none.
-pub(super) fn parse(given: &SettingTexts) -> Result<Registries, String> {
+pub(super) fn parse_registration(given: &SettingTexts) -> Result<Registries, String> {
     let Some(text) = given.values.first().filter(|text| !text.is_empty()) else {
         return Ok(Registries::default());
     };

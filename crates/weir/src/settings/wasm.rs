@@ -50,7 +50,7 @@ struct WasmBlock {
 }
 
 /// The plugins, as one JSON object; nothing is none.
-pub(super) fn parse(given: &SettingTexts) -> Result<WasmPlugins, String> {
+pub(super) fn parse_wasm_plugins(given: &SettingTexts) -> Result<WasmPlugins, String> {
     let Some(text) = given.values.first().filter(|text| !text.is_empty()) else {
         return Ok(WasmPlugins::default());
     };

@@ -8,7 +8,7 @@
 use serde_json::{Map, Value, json};
 
 /// A template as JSON; it is part of the program, so it parses.
-pub(super) fn parse(text: &str) -> Value {
+pub(super) fn parse_template(text: &str) -> Value {
     serde_json::from_str(text).expect("the templates are JSON")
 }
 

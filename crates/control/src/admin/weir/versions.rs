@@ -44,7 +44,7 @@ async fn list(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes>, R
 /// The filter of a list: `key=routes/shop`, `by=ana`, `since=MILLISECONDS`.
 fn filter(call: &Call) -> Result<VersionFilter, RefusalResponse> {
     let key = |text: &str| {
-        let key = stored_key::parse(text.trim_start_matches('/'));
+        let key = stored_key::parse_stored_key(text.trim_start_matches('/'));
         key.ok_or_else(|| refused("the argument key must be the key of an object, such as routes/1"))
     };
     let key = call.query.get("key").map(key).transpose()?;

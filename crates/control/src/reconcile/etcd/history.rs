@@ -164,7 +164,7 @@ impl EtcdSource {
             deletes: Vec::new(),
         };
         for (path, record) in entries {
-            let Some(key) = stored_key::parse(&path) else { continue };
+            let Some(key) = stored_key::parse_stored_key(&path) else { continue };
             let change = stored_change(&reconciler.parts.sealer, StorageMedium::Etcd, key.clone(), record);
             let Some(written) = change.written else { continue };
             if let Some(reason) = written.why_unreadable() {

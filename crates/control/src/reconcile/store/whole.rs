@@ -66,7 +66,7 @@ impl EmbeddedStore {
         let mut differing = Vec::new();
         for (path, record) in store.since(version)?.ok_or_else(unknown)? {
             // Paths of no object were reported at the start, and are left alone.
-            let Some(key) = stored_key::parse(&path) else { continue };
+            let Some(key) = stored_key::parse_stored_key(&path) else { continue };
             // An object that has expired by now would only be removed again.
             let record = record
                 .filter(|record| record.expires_at_ms.is_none_or(|expires_at_ms| expires_at_ms > now_ms));

@@ -204,7 +204,7 @@ impl ConfigDocument {
         };
         for (index, item) in items.iter().enumerate() {
             let pointer = format!("/{DELETE}/{index}");
-            let key = item.as_str().and_then(|text| stored_key::parse(text.trim_start_matches('/')));
+            let key = item.as_str().and_then(|text| stored_key::parse_stored_key(text.trim_start_matches('/')));
             match key {
                 Some(key) => self.deletes.push((key, pointer)),
                 None => {
