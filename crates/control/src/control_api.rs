@@ -247,7 +247,7 @@ impl ControlParts {
     fn schema(&self) -> Value {
         let main: Map<String, Value> = ObjectKind::ALL
             .into_iter()
-            .map(|kind| (kind.singular().to_owned(), schema::of(kind).clone()))
+            .map(|kind| (kind.singular().to_owned(), schema::find_object_schema(kind).clone()))
             .collect();
         json!({
             "main": main,

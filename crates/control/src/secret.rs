@@ -76,7 +76,7 @@ impl Secrets {
                 changed.extend(cache.set_manager(&difference.key.id, manager, now));
             }
             let references = |object: &Arc<SnapshotObject>| -> Vec<Arc<str>> {
-                secret_reference::of(&object.resource).into_iter().map(|(_, text)| text.into()).collect()
+                secret_reference::list_secret_references(&object.resource).into_iter().map(|(_, text)| text.into()).collect()
             };
             for reference in difference.after.iter().flat_map(references) {
                 match file_path(&reference) {
@@ -127,7 +127,7 @@ impl Secrets {
     pub(crate) fn faults(&self, applied: &Applied) -> Vec<ConfigFault> {
         let objects = applied.diff.iter().filter_map(|difference| difference.after.as_ref());
         let unresolved = |object: &Arc<SnapshotObject>| -> Vec<ConfigFault> {
-            let references = secret_reference::of(&object.resource);
+            let references = secret_reference::list_secret_references(&object.resource);
             let fault = |(pointer, reference): (String, &str)| {
                 let reason = self.value(reference).err()?;
                 let reason = format!("{reference} leads nowhere: {reason}");

@@ -95,7 +95,7 @@ pub fn for_each<'v>(value: &'v Value, place: &str, visit: &mut dyn FnMut(String,
 /// Every reference of an object, with the JSON pointer to it: those in plugins, metadata and certificates,
 /// which are resolved (contract section 2.3).
 #[must_use]
-pub fn of(resource: &Resource) -> Vec<(String, &str)> {
+pub fn list_secret_references(resource: &Resource) -> Vec<(String, &str)> {
     let mut found = Vec::new();
     for plugin in resource.plugins() {
         if may_hold_reference(&plugin.config) {
@@ -213,7 +213,7 @@ mod tests {
     fn object_references_are_found_with_their_paths() {
         let check = |kind: ObjectKind, object: Value, expected: &[(&str, &str)]| {
             let resource = Resource::read(kind, &object).unwrap();
-            let found = of(&resource);
+            let found = list_secret_references(&resource);
             let found: Vec<(&str, &str)> = found.iter().map(|(place, text)| (&**place, *text)).collect();
             assert_eq!(found, expected, "{kind:?}");
         };

@@ -162,7 +162,7 @@ struct ProtoId(Id);
 
 impl Attribute for ProtoId {
     fn schema() -> Value {
-        schema::of(ObjectKind::Route)["properties"]["upstream_id"].clone()
+        schema::find_object_schema(ObjectKind::Route)["properties"]["upstream_id"].clone()
     }
 
     fn read(written: Value) -> Result<Self, String> {

@@ -116,7 +116,7 @@ struct UpstreamId(Id);
 
 impl Attribute for UpstreamId {
     fn schema() -> Value {
-        schema::of(ObjectKind::Route)["properties"]["upstream_id"].clone()
+        schema::find_object_schema(ObjectKind::Route)["properties"]["upstream_id"].clone()
     }
 
     fn read(written: Value) -> Result<Self, String> {
@@ -133,7 +133,7 @@ struct OwnUpstream(Value);
 
 impl Attribute for OwnUpstream {
     fn schema() -> Value {
-        let mut schema = schema::of(ObjectKind::Upstream).clone();
+        let mut schema = schema::find_object_schema(ObjectKind::Upstream).clone();
         for name in ["$schema", "title"] {
             schema.as_object_mut().and_then(|fields| fields.shift_remove(name));
         }

@@ -43,7 +43,7 @@ pub fn document(catalog: &PluginCatalog) -> Value {
 fn add_tags(tags: &mut Value) {
     let own = tags.as_array_mut().map(std::mem::take).unwrap_or_default();
     let of_kind = |kind: ObjectKind| {
-        let description = &model::schema::of(kind)["description"];
+        let description = &model::schema::find_object_schema(kind)["description"];
         json!({ "name": kind.collection(), "description": description })
     };
     *tags = ObjectKind::ALL.into_iter().map(of_kind).chain(own).collect();

@@ -26,7 +26,7 @@ pub(super) async fn answer_schema(parts: &Arc<AdminParts>, path: &[String], call
 
 fn of_kind(name: &str) -> Response<Bytes> {
     match ObjectKind::from_singular(name) {
-        Some(kind) => respond::json(StatusCode::OK, schema::of(kind)),
+        Some(kind) => respond::json(StatusCode::OK, schema::find_object_schema(kind)),
         None => respond::bad(format!("not found schema: {name}")),
     }
 }

@@ -107,7 +107,7 @@ fn sums(rates: &[TrafficRate], view: &View, kind: ObjectKind) -> HashMap<Arc<str
         let Some(route) = view.snapshot.get(&key) else { continue };
         let id = match kind {
             ObjectKind::Service => route_target::service_of(route).map(|key| key.id),
-            _ => match route_target::of(&view.snapshot, route) {
+            _ => match route_target::find_route_target(&view.snapshot, route) {
                 Some(RouteTarget::Upstream(key)) => Some(key.id),
                 _ => None,
             },

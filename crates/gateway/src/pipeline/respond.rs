@@ -48,7 +48,7 @@ pub(super) async fn fail<S: DownstreamStream>(
         journey.exchange.failure = Some(failure);
         return PipelineOutcome::Done;
     }
-    let mut answer = failure_reply::of(journey.exchange, &failure);
+    let mut answer = failure_reply::build_failure_reply(journey.exchange, &failure);
     if failure.cause == Cause::MethodRefused {
         // RFC 9110 section 15.5.6: a 405 names what is allowed.
         answer = answer.with_header("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, PURGE");
@@ -199,7 +199,7 @@ fn set_bare_failure(run: &PipelineRun<'_>, exchange: &mut Exchange, undecided: O
     });
     // Without the reply that the configuration gives for it: a plugin was to edit that one.
     let failure = ExchangeFailure::new(failure.cause, failure.detail.clone());
-    let bare = failure_reply::of(exchange, &failure);
+    let bare = failure_reply::build_failure_reply(exchange, &failure);
     set_head(run, exchange, bare.status, &bare.headers);
     name_error(exchange);
     bare.body.into_owned()

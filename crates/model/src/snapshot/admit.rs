@@ -35,7 +35,7 @@ impl Snapshot {
         let mut findings = Findings::default();
         // A credential may be written before its consumer; it serves once the consumer is there.
         if key.kind != ObjectKind::Credential {
-            for reference in reference::of(key, resource) {
+            for reference in reference::list_object_references(key, resource) {
                 if !self.contains(&reference.target) {
                     reference::add_missing(&reference, &mut findings);
                 }

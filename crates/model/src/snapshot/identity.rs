@@ -10,7 +10,7 @@ use crate::resource::{Plugins, Resource};
 use crate::{ObjectKey, ObjectKind};
 
 /// The identities of a consumer or credential, hashed; none for other kinds.
-pub(super) fn of(catalog: &PluginCatalog, object: &SnapshotObject) -> Vec<u64> {
+pub(super) fn hash_identities(catalog: &PluginCatalog, object: &SnapshotObject) -> Vec<u64> {
     if !matches!(object.resource, Resource::Consumer(_) | Resource::Credential(_)) {
         return Vec::new();
     }

@@ -132,7 +132,7 @@ impl Surroundings<'_> {
     fn targets(&self, key: &ObjectKey) -> Vec<RouteTarget> {
         let Some(object) = self.view.snapshot.get(key) else { return Vec::new() };
         let mut targets: Vec<RouteTarget> =
-            route_target::of(&self.view.snapshot, object).into_iter().collect();
+            route_target::find_route_target(&self.view.snapshot, object).into_iter().collect();
         for upstream in references::upstreams_in_plugins(object) {
             let target = RouteTarget::Upstream(upstream);
             if !targets.contains(&target) {

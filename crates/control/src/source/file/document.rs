@@ -347,7 +347,7 @@ pub(crate) fn object(
 /// Fills in empty mappings: `key-auth:` with nothing behind it is null in YAML and an empty mapping for
 /// APISIX. So are fields of the object that hold a mapping or a list.
 fn fill_empty(kind: ObjectKind, item: &mut Map<String, Value>) {
-    let properties = &model::schema::of(kind)["properties"];
+    let properties = &model::schema::find_object_schema(kind)["properties"];
     for (name, value) in item.iter_mut() {
         if name == "plugins" {
             let plugins = value.as_object_mut().into_iter().flat_map(|plugins| plugins.values_mut());
