@@ -96,7 +96,7 @@ pub fn measure_faults(settings: &FaultRunSettings) -> anyhow::Result<ExitCode> {
     report.interrupted = matches!(&outcome, Err(error) if error.is::<Interrupted>());
     let has_runs = report.faults.as_ref().is_some_and(|faults| !faults.runs.is_empty());
     if has_runs {
-        json::write(&report, &settings.save)?;
+        json::write_report(&report, &settings.save)?;
         print(format_args!("kept as {}", settings.save.display()));
     }
     match outcome {
@@ -147,7 +147,7 @@ fn measure(
             }
         }
         report.seconds = began.elapsed().as_secs_f64();
-        json::write(report, &settings.save)?;
+        json::write_report(report, &settings.save)?;
         print(format_args!("\n{}", tables::of_fault(report, fault, Paint::for_stdout())));
     }
     Ok(())

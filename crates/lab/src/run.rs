@@ -113,7 +113,7 @@ pub fn measure_scenarios(settings: RunSettings) -> anyhow::Result<ExitCode> {
     report.seconds = began.elapsed().as_secs_f64();
     report.interrupted = matches!(&outcome, Err(error) if error.is::<Interrupted>());
     if !report.scenarios.is_empty() {
-        json::write(&report, &settings.save)?;
+        json::write_report(&report, &settings.save)?;
     }
     match outcome {
         Err(error) if error.is::<Interrupted>() => {
@@ -168,7 +168,7 @@ fn measure_all(
         }
         outcome?;
         report.seconds = began.elapsed().as_secs_f64();
-        json::write(report, &settings.save)?;
+        json::write_report(report, &settings.save)?;
         let result = report.scenarios.last().expect("it was pushed above");
         progress.print(format_args!("\n{}", terminal::scenario(report, result)));
     }

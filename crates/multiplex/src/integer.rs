@@ -65,7 +65,7 @@ fn read_rest(input: &mut &[u8], prefix: u32) -> Result<usize, CodeError> {
 
 /// Appends `value` with a prefix of `bits` bits; `pattern` has the bits of the first byte above the prefix.
 #[inline]
-pub fn write(out: &mut Vec<u8>, pattern: u8, bits: u32, value: usize) {
+pub fn write_integer(out: &mut Vec<u8>, pattern: u8, bits: u32, value: usize) {
     let mask = (1_usize << bits) - 1;
     if value < mask {
         return out.push(pattern | value as u8);
@@ -98,7 +98,7 @@ mod tests {
         ];
         for (bits, value, bytes) in table {
             let mut out = Vec::new();
-            write(&mut out, 0, bits, value);
+            write_integer(&mut out, 0, bits, value);
             assert_eq!(out, bytes, "{value}");
             let mut input = bytes;
             assert_eq!((read_integer(&mut input, bits), input), (Ok(value), &[][..]));
@@ -124,7 +124,7 @@ mod tests {
     fn long_integers_are_bounded() {
         let at_most = [0xFF, 0x80, 0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x3F];
         let mut written = Vec::new();
-        write(&mut written, 0, 8, LONG_MAX as usize);
+        write_integer(&mut written, 0, 8, LONG_MAX as usize);
         assert_eq!(written, at_most);
         assert_eq!(read_long(&mut &at_most[..], 8), Ok(LONG_MAX));
         let mut above = at_most;

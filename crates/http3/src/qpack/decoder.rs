@@ -135,7 +135,7 @@ mod tests {
         let section = b"\0\0\x2f\x02\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x82\x64\x02";
         let [mut section, text] = [section.to_vec(), b"www.example".to_vec()];
         let mut name = vec![];
-        string::write(&mut name, 0x20, 3, &text);
+        string::write_string(&mut name, 0x20, 3, &text);
         section.splice(2..section.len() - 3, name);
         assert_eq!(lines(&section).unwrap(), ["www.example: 302"]);
     }

@@ -69,8 +69,8 @@ mod tests {
     fn compare(before: &RunReport, after: &RunReport, more: &[&str]) -> Result<String, String> {
         let directory = tempfile::tempdir().unwrap();
         let paths = ["a.json", "b.json"].map(|name| directory.path().join(name));
-        json::write(before, &paths[0]).unwrap();
-        json::write(after, &paths[1]).unwrap();
+        json::write_report(before, &paths[0]).unwrap();
+        json::write_report(after, &paths[1]).unwrap();
         let given = ["compare", paths[0].to_str().unwrap(), paths[1].to_str().unwrap()];
         let program = Program::try_parse_from(given.iter().chain(more)).unwrap();
         execute_lab_compare(&program.arguments).map(|code| format!("{code:?}")).map_err(|error| format!("{error:#}"))

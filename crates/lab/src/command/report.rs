@@ -121,7 +121,7 @@ mod tests {
 
     fn report(directory: &Path, more: &[&str]) -> Result<ExitCode, String> {
         let result = directory.join("result.json");
-        json::write(&sample::small(1, 3, 1.0), &result).unwrap();
+        json::write_report(&sample::small(1, 3, 1.0), &result).unwrap();
         let given = ["report", result.to_str().unwrap()];
         let program = Program::try_parse_from(given.iter().chain(more)).unwrap();
         execute_lab_report(&program.arguments).map_err(|error| format!("{error:#}"))

@@ -37,7 +37,7 @@ pub fn parse(text: &str) -> anyhow::Result<RunReport> {
 }
 
 /// Writes a run completely or not at all, so that a reader never finds a part of one.
-pub fn write(report: &RunReport, path: &Path) -> anyhow::Result<()> {
+pub fn write_report(report: &RunReport, path: &Path) -> anyhow::Result<()> {
     let name = path.file_name().with_context(|| format!("{} is no file name", path.display()))?;
     let mut beside = name.to_owned();
     beside.push(".part");
@@ -128,9 +128,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("result.json");
         let report = sample::report();
-        write(&report, &path).unwrap();
+        write_report(&report, &path).unwrap();
         // Written again over the first, as during a run.
-        write(&report, &path).unwrap();
+        write_report(&report, &path).unwrap();
         assert!(read_report(&path).unwrap() == report);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside it");
     }

@@ -106,7 +106,7 @@ pub(super) fn json(
 ) -> Result<(), &'static str> {
     let message = DynamicMessage::decode(output.clone(), message)
         .map_err(|_| "the message is not of the type in the definition")?;
-    response::write(out, &message, form).map_err(|none| match none {
+    response::write_message_json(out, &message, form).map_err(|none| match none {
         response::NoJson::Number => "the message has a number that JSON does not have",
         response::NoJson::Length => "the JSON of the message is too long",
     })

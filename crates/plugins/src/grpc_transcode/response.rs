@@ -88,7 +88,7 @@ pub(super) enum NoJson {
 ///
 /// # Errors
 /// It has no JSON; `out` has a part of it then.
-pub(super) fn write(out: &mut Vec<u8>, message: &DynamicMessage, form: JsonOptions) -> Result<(), NoJson> {
+pub(super) fn write_message_json(out: &mut Vec<u8>, message: &DynamicMessage, form: JsonOptions) -> Result<(), NoJson> {
     let descriptor = message.descriptor();
     let is_proto3 = is_proto3(&descriptor);
     out.push(b'{');
@@ -180,7 +180,7 @@ fn one(out: &mut Vec<u8>, kind: &Kind, value: &Value, form: JsonOptions) -> Resu
         Value::String(text) => write_text(out, text),
         Value::Bytes(bytes) => write_bytes(out, bytes),
         Value::EnumNumber(number) => write_enum(out, kind, *number, form),
-        Value::Message(message) => write(out, message, form)?,
+        Value::Message(message) => write_message_json(out, message, form)?,
         // They are values of fields, not of kinds.
         Value::List(_) | Value::Map(_) => {}
     }

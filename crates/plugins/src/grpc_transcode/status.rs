@@ -88,7 +88,7 @@ fn write_detail(out: &mut Vec<u8>, detail: &Detail, shown: &DetailType, form: Js
         DetailType::Unknown => None,
         DetailType::Known(descriptor) => {
             let message = DynamicMessage::decode(descriptor.clone(), &*detail.value).ok()?;
-            response::write(out, &message, form).ok()
+            response::write_message_json(out, &message, form).ok()
         }
         DetailType::Any => {
             out.extend_from_slice(b"{\"type_url\":");

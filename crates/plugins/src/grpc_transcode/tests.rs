@@ -113,7 +113,7 @@ fn through(body: &str, options: &[&str]) -> String {
         ask(json!({}), JSON_POST, body.as_bytes()).unwrap_or_else(|refusal| panic!("{body}: {refusal:?}"));
     let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
     let mut out = Vec::new();
-    response::write(&mut out, &message, JsonOptions::of(&options)).unwrap();
+    response::write_message_json(&mut out, &message, JsonOptions::of(&options)).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -130,7 +130,7 @@ fn request_becomes_a_call() {
     assert!(!sent.iter().any(|line| line.starts_with("grpc-accept-encoding")), "{sent:?}");
     assert!(exchange.grpc.is_some_and(|call| call.is_translated && call.deadline_ns > 0));
     let mut out = Vec::new();
-    response::write(
+    response::write_message_json(
         &mut out,
         &message,
         JsonOptions { defaults: response::Defaults::Nothing, ..JsonOptions::default() },
@@ -211,7 +211,7 @@ fn defaults_are_written_as_options_say() {
     let old = DynamicMessage::new(pool.get_message_by_name("t.Old").unwrap());
     for (option, expected) in [("auto_default_values", "{}"), ("use_default_values", r#"{"text":"x"}"#)] {
         let mut out = Vec::new();
-        response::write(&mut out, &old, JsonOptions::of(&[option.to_owned()])).unwrap();
+        response::write_message_json(&mut out, &old, JsonOptions::of(&[option.to_owned()])).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), expected, "{option}");
     }
 }

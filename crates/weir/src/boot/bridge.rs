@@ -230,7 +230,7 @@ impl MetricsText for ReportSources {
         if let Some(engine) = self.gateway.engine() {
             engine.write_metrics(text);
             metrics::write_node(engine, &self.log, &self.access_logs, text);
-            process_metrics::write(&self.options.limits, self.instance.boot_time_s, text);
+            process_metrics::write_process_metrics(&self.options.limits, self.instance.boot_time_s, text);
             self.secrets.write_metrics(text);
             self.ocsp.write_metrics(text);
             self.cache.write_metrics(text);

@@ -30,7 +30,7 @@ mod successor;
 pub(super) use changeover::OldSide;
 pub(super) use executable::Executable;
 pub(super) use go_between::stand_if_asked;
-pub(super) use outcome::{UpgradeOutcome, write as write_outcome};
+pub(super) use outcome::{UpgradeOutcome, write_upgrade_outcome as write_outcome};
 pub(super) use predecessor::{InheritedSocket, Predecessor, QUIC_LINE};
 pub(crate) use request::request;
 pub(super) use successor::{Offer, Successor, start as start_successor};

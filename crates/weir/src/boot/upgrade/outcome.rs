@@ -30,7 +30,7 @@ pub(in crate::boot) enum UpgradeOutcome {
 ///
 /// # Errors
 /// The file cannot be written.
-pub(in crate::boot) fn write(data: &Path, outcome: &UpgradeOutcome) -> io::Result<()> {
+pub(in crate::boot) fn write_upgrade_outcome(data: &Path, outcome: &UpgradeOutcome) -> io::Result<()> {
     let unfinished = data.join("upgrade.json.unfinished");
     std::fs::write(&unfinished, serde_json::to_vec(outcome)?)?;
     std::fs::rename(unfinished, path(data))
@@ -76,7 +76,7 @@ mod tests {
             UpgradeOutcome::HandedOver { to: 7, version: "1.2.3".to_owned() },
             UpgradeOutcome::Failed { reason: "no".to_owned() },
         ] {
-            write(data.path(), &outcome).unwrap();
+            write_upgrade_outcome(data.path(), &outcome).unwrap();
             assert_eq!(read_upgrade_outcome(data.path()).unwrap(), Some(outcome));
         }
         forget(data.path()).unwrap();
