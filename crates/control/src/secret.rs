@@ -105,7 +105,7 @@ impl Secrets {
     fn start_thread(&self) {
         let mut thread = self.thread.lock();
         if thread.is_none() {
-            match thread::start(Arc::clone(&self.shared)) {
+            match thread::start_secrets_thread(Arc::clone(&self.shared)) {
                 Ok(started) => *thread = Some(started),
                 Err(error) => tracing::error!(%error, "no thread for secrets: references stay unresolved"),
             }

@@ -142,7 +142,7 @@ impl ServiceDiscovery {
         let context = BuildContext { policy: config.policy, addresses: config.addresses };
         let thread = match kinds.is_empty() {
             true => None,
-            false => Some(thread::start(Arc::clone(&shared), kinds, context)?),
+            false => Some(thread::start_discovery_thread(Arc::clone(&shared), kinds, context)?),
         };
         Ok(ServiceDiscovery { shared, thread: Mutex::new(thread), settle: config.settle })
     }

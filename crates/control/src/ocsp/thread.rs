@@ -17,7 +17,7 @@ use super::{OcspShared, now_s};
 ///
 /// # Errors
 /// As [`BackgroundThread::start`].
-pub(super) fn start(shared: Arc<OcspShared>) -> io::Result<BackgroundThread> {
+pub(super) fn start_ocsp_thread(shared: Arc<OcspShared>) -> io::Result<BackgroundThread> {
     BackgroundThread::start("ocsp", MAX_LOOKUPS, move |stopping| run(Arc::clone(&shared), stopping))
 }
 

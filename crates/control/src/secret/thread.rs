@@ -18,7 +18,7 @@ use super::shared::SecretShared;
 ///
 /// # Errors
 /// As [`BackgroundThread::start`].
-pub(super) fn start(shared: Arc<SecretShared>) -> io::Result<BackgroundThread> {
+pub(super) fn start_secrets_thread(shared: Arc<SecretShared>) -> io::Result<BackgroundThread> {
     BackgroundThread::start("secrets", MAX_LOOKUPS, move |stopping| run(Arc::clone(&shared), stopping))
 }
 

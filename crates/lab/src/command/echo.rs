@@ -16,7 +16,7 @@ pub struct EchoArguments {
 
 /// Serves until the process is stopped.
 pub fn execute_lab_echo(arguments: &EchoArguments) -> anyhow::Result<ExitCode> {
-    let running = echo::start(arguments.listen)?;
+    let running = echo::start_echo(arguments.listen)?;
     print(format_args!("listening echo {}\nready", running.address));
     running.join()?;
     Ok(ExitCode::SUCCESS)

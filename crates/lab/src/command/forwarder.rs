@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 
-use crate::forwarder::{Buffers, ForwarderSettings, Layer, Model, start};
+use crate::forwarder::{Buffers, ForwarderSettings, Layer, Model, start_forwarder};
 use crate::terminal::print;
 
 /// Arguments of `weir lab forwarder`.
@@ -33,7 +33,7 @@ pub struct ForwarderArguments {
 
 /// Forwards until the process is stopped.
 pub fn execute_lab_forwarder(arguments: &ForwarderArguments) -> anyhow::Result<ExitCode> {
-    let running = start(ForwarderSettings {
+    let running = start_forwarder(ForwarderSettings {
         layer: arguments.layer,
         model: arguments.model,
         workers: usize::from(arguments.workers),

@@ -111,7 +111,7 @@ impl Loops {
 }
 
 /// Starts all threads. Fails when the address cannot be listened on.
-pub fn start(settings: ForwarderSettings) -> anyhow::Result<RunningForwarder> {
+pub fn start_forwarder(settings: ForwarderSettings) -> anyhow::Result<RunningForwarder> {
     let count = settings.workers;
     let mut listeners = vec![listen(settings.listen).context("choose another address with --listen")?];
     let address = listeners[0].local_addr()?;

@@ -205,6 +205,6 @@ fn upstream_name(caller: &Caller<'_, Host>, place: (i32, i32)) -> Result<String,
 fn start(caller: &mut Caller<'_, Host>, outgoing: OutgoingCall, kind: CallKind, number: i32) -> HostResult {
     // The place is checked first: a call without its number could not be told from others.
     write_u32(caller, number, 0)?;
-    let token = outgoing::start(caller.data_mut(), outgoing, kind)?;
+    let token = outgoing::start_call(caller.data_mut(), outgoing, kind)?;
     Ok(write_u32(caller, number, token)?)
 }

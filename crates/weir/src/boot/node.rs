@@ -68,7 +68,7 @@ impl ServingInstance {
         predecessor: Option<&Predecessor>,
     ) -> anyhow::Result<ServingInstance> {
         let LoadedSettings { settings, remarks } = settings_source.load()?;
-        let log = log::start(&settings.error_log, settings.error_log_format, &settings.log_level)?;
+        let log = log::start_error_log(&settings.error_log, settings.error_log_format, &settings.log_level)?;
         remarks.warn();
         core_dumps::allow(settings.core_dumps);
         // Before all that costs time or writes files: an address in use is the commonest reason of a failed

@@ -33,4 +33,4 @@ pub(super) use go_between::stand_if_asked;
 pub(super) use outcome::{UpgradeOutcome, write_upgrade_outcome as write_outcome};
 pub(super) use predecessor::{InheritedSocket, Predecessor, QUIC_LINE};
 pub(crate) use request::request;
-pub(super) use successor::{Offer, Successor, start as start_successor};
+pub(super) use successor::{Offer, Successor, launch_successor as start_successor};

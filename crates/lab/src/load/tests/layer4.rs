@@ -23,7 +23,7 @@ fn datagrams(address: SocketAddr) -> LoadPlan {
 
 #[test]
 fn everything_comes_back_from_the_origin() {
-    let address = echo::start("127.0.0.1:0".parse().unwrap()).unwrap().address;
+    let address = echo::start_echo("127.0.0.1:0".parse().unwrap()).unwrap().address;
     let named = LoadPlan {
         target: LoadTarget { host: "one.lab.example".to_owned(), ..bytes(address, Talk::Hello).target },
         ..bytes(address, Talk::Hello)

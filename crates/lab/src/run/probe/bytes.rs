@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn origin_itself_passes_except_for_names() {
-        let address = echo::start((Ipv4Addr::LOCALHOST, 0).into()).unwrap().address;
+        let address = echo::start_echo((Ipv4Addr::LOCALHOST, 0).into()).unwrap().address;
         for protocol in [ScenarioProtocol::Tcp, ScenarioProtocol::Udp] {
             assert_eq!(ask(protocol, address).unwrap().len(), SHORT_BYTES);
             check_layer4_forwarding(protocol, address).unwrap();
