@@ -66,13 +66,13 @@ pub(super) fn parse_apisix_config(
     };
     let mut draft = Draft::new(path, environment, faults);
     section(&mut draft, "", &root);
-    admin::finish(&mut draft);
-    deployment::finish(&mut draft);
-    stream::finish(&mut draft);
-    proxy_protocol::finish(&mut draft);
-    listeners::finish(&mut draft);
-    logs::finish(&mut draft);
-    plugins::finish(&mut draft);
+    admin::finish_admin(&mut draft);
+    deployment::finish_deployment(&mut draft);
+    stream::finish_stream(&mut draft);
+    proxy_protocol::finish_proxy_protocol(&mut draft);
+    listeners::finish_listeners(&mut draft);
+    logs::finish_logs(&mut draft);
+    plugins::finish_plugins(&mut draft);
     draft.finish()
 }
 

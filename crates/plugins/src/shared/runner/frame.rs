@@ -19,7 +19,7 @@ pub(super) const EXTRA_INFO: u8 = 3;
 /// A response that plugins see.
 pub(super) const RESPONSE_CALL: u8 = 4;
 
-/// Begins a frame in `buffer`, which is emptied; [`finish`] writes its head.
+/// Begins a frame in `buffer`, which is emptied; [`finish_frame`] writes its head.
 pub(super) fn begin(buffer: &mut Vec<u8>) {
     buffer.clear();
     buffer.extend_from_slice(&[0; HEAD_BYTES]);
@@ -29,7 +29,7 @@ pub(super) fn begin(buffer: &mut Vec<u8>) {
 ///
 /// # Errors
 /// The message is longer than a frame can be.
-pub(super) fn finish(buffer: &mut [u8], kind: u8) -> Result<(), CallError> {
+pub(super) fn finish_frame(buffer: &mut [u8], kind: u8) -> Result<(), CallError> {
     let length = buffer.len() - HEAD_BYTES;
     if length > MESSAGE_BYTES_MAX {
         return Err(CallError::TooLong(length));
@@ -55,11 +55,11 @@ mod tests {
         let mut buffer = vec![9; 3];
         begin(&mut buffer);
         buffer.resize(HEAD_BYTES + 0x01_02_03, 0);
-        finish(&mut buffer, REQUEST_CALL).unwrap();
+        finish_frame(&mut buffer, REQUEST_CALL).unwrap();
         assert_eq!(buffer[..HEAD_BYTES], [2, 1, 2, 3]);
         assert_eq!(head(&buffer), Some((2, HEAD_BYTES + 0x01_02_03)));
         assert_eq!(head(&buffer[..3]), None);
         buffer.resize(HEAD_BYTES + MESSAGE_BYTES_MAX + 1, 0);
-        assert!(finish(&mut buffer, 1).is_err());
+        assert!(finish_frame(&mut buffer, 1).is_err());
     }
 }

@@ -117,7 +117,7 @@ pub(super) fn admin_api_mtls(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 }
 
 /// Settles HTTPS of the Admin API.
-pub(super) fn finish(draft: &mut Draft<'_>) {
+pub(super) fn finish_admin(draft: &mut Draft<'_>) {
     let AdminTls { https, files } = std::mem::take(&mut draft.admin_tls);
     match https {
         Some(at) => {

@@ -133,7 +133,7 @@ fn keyring(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 }
 
 /// Decides the source of objects.
-pub(super) fn finish(draft: &mut Draft<'_>) {
+pub(super) fn finish_deployment(draft: &mut Draft<'_>) {
     let role = draft.deployment.role.as_ref().map_or(DeploymentRole::Traditional, |(_, role)| *role);
     let provider = draft.deployment.providers.iter().find(|(of, ..)| *of == role);
     match provider.map(|(_, at, provider)| (at.clone(), provider.clone())) {

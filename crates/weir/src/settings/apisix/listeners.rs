@@ -220,7 +220,7 @@ fn ciphers(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 
 /// Decides the values that depend on more than one key. Runs after the one of `deployment`, which knows the
 /// role.
-pub(super) fn finish(draft: &mut Draft<'_>) {
+pub(super) fn finish_listeners(draft: &mut Draft<'_>) {
     let listening = std::mem::take(&mut draft.listening);
     let opened = listening.admin_opened.map(|at| (at, "0.0.0.0:9180".to_owned()));
     let no_admin = draft.deployment.without_admin().or(listening.admin_off);

@@ -106,7 +106,7 @@ pub(super) fn dns_valid(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 }
 
 /// Decides the target and the format of the access log.
-pub(super) fn finish(draft: &mut Draft<'_>) {
+pub(super) fn finish_logs(draft: &mut Draft<'_>) {
     let AccessLog { enable, path, format } = std::mem::take(&mut draft.access_log);
     match (enable, path) {
         (Some((at, false)), _) => return draft.set_one(&at, "access_log", "off"),

@@ -142,7 +142,7 @@ pub(super) fn redirect_https_port_number(draft: &mut Draft<'_>, spot: &Spot<'_>)
 const ROTATES_LOGS: &str = "log-rotate";
 
 /// Writes the limit, the life of reports, and the plugins in Lua: those with a file in a folder of Lua.
-pub(super) fn finish(draft: &mut Draft<'_>) {
+pub(super) fn finish_plugins(draft: &mut Draft<'_>) {
     let base = draft.path.parent().unwrap_or_else(|| Path::new("")).to_owned();
     let folders = std::mem::take(&mut draft.lua_plugins.folders);
     let lists = [draft.lua_plugins.listed.take(), draft.lua_plugins.listed_for_streams.take()];

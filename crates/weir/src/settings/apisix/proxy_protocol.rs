@@ -58,7 +58,7 @@ pub(super) fn real_ip_from(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 
 /// Settles the list of peers. With `real_ip_header: proxy_protocol` they name clients by the header alone, so
 /// that no field counts; APISIX takes such connections from any peer and believes those of the list.
-pub(super) fn finish(draft: &mut Draft<'_>) {
+pub(super) fn finish_proxy_protocol(draft: &mut Draft<'_>) {
     let ProxyProtocol { http, https, from, stream, names_client } = std::mem::take(&mut draft.proxy_protocol);
     if let Some((at, networks)) = from.clone().filter(|_| !names_client) {
         draft.set(&at, "real_ip_from", networks);

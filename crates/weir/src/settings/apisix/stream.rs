@@ -22,7 +22,7 @@ pub(super) struct StreamProxy {
     pub(super) takes_header: bool,
     /// `proxy_protocol.enable_tcp_pp_to_upstream`.
     pub(super) sends_header: bool,
-    /// The key that turns HTTP off; known when [`finish`] has run.
+    /// The key that turns HTTP off; known when [`finish_stream`] has run.
     pub(super) without_http: Option<At>,
 }
 
@@ -140,7 +140,7 @@ fn with_address(text: &str) -> String {
 
 /// Decides which layers are served, and writes the listeners of layer 4. Runs before the listeners of HTTP
 /// are decided.
-pub(super) fn finish(draft: &mut Draft<'_>) {
+pub(super) fn finish_stream(draft: &mut Draft<'_>) {
     let stream = std::mem::take(&mut draft.stream);
     let mode = match (stream.mode, stream.only) {
         (Some(mode), only) => {
