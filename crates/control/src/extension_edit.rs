@@ -134,7 +134,7 @@ pub(crate) fn set_canary(
 }
 
 /// The versions without their contents, the newest first, with the part that each plays.
-pub(crate) fn list(
+pub(crate) fn list_extension_versions(
     loader: &dyn ExtensionLoader,
     mut object: Map<String, Value>,
 ) -> Result<Vec<Value>, String> {
@@ -262,7 +262,7 @@ mod tests {
     }
 
     fn states(object: Map<String, Value>) -> Vec<String> {
-        let listed = list(catalog().loader().unwrap(), object).unwrap();
+        let listed = list_extension_versions(catalog().loader().unwrap(), object).unwrap();
         listed.iter().map(|version| version["state"].as_str().unwrap().to_owned()).collect()
     }
 

@@ -57,7 +57,7 @@ use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::tracing::b3::{self, B3Headers};
 use crate::shared::tracing::ids;
-use crate::shared::tracing::json_post::{JsonPost, list};
+use crate::shared::tracing::json_post::{JsonPost, join_json_list};
 use spans::{ZipkinEndpoint, ZipkinRecording};
 
 /// The declaration of this plugin.
@@ -136,7 +136,7 @@ struct ZipkinServer(JsonPost);
 
 impl Sink for ZipkinServer {
     fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
-        Box::pin(async move { Ok(self.0.send(client, list(batch)).await?) })
+        Box::pin(async move { Ok(self.0.send(client, join_json_list(batch)).await?) })
     }
 }
 

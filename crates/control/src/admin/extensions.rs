@@ -132,7 +132,7 @@ fn list(parts: &AdminParts, key: &ObjectKey) -> Response<Bytes> {
     let Some(written) = view.written(key) else { return respond::key_not_found() };
     let object: Map<String, Value> = serde_json::from_str(&written.text).unwrap_or_default();
     let Some(loader) = parts.catalog.loader() else { return respond::bad(NO_LANGUAGE) };
-    match extension_edit::list(loader, object) {
+    match extension_edit::list_extension_versions(loader, object) {
         Ok(versions) => conditions::tag(
             respond::json(StatusCode::OK, &json!({ "list": versions })),
             written.modified_index,

@@ -73,7 +73,7 @@ async fn get(
             return respond::key_not_found();
         }
         let entries = all.into_iter().map(|written| entry(&catalog, call.role, written)).collect();
-        match listing::list(entries, &call.query, kinds::refers_to_upstreams(target.kind)) {
+        match listing::list_entries(entries, &call.query, kinds::refers_to_upstreams(target.kind)) {
             Ok(listing) => respond::json(StatusCode::OK, &listing),
             Err(fault) => respond::text(StatusCode::BAD_REQUEST, fault),
         }

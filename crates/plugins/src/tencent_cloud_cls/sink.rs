@@ -12,7 +12,7 @@ use message::Method;
 use net::env;
 
 use super::TencentCloudClsConfig;
-use super::message::list;
+use super::message::encode_log_group_list;
 use super::signature::authorization;
 use crate::shared::log_entry::hostname;
 use crate::shared::logger::collector::{Calling, LogCollector};
@@ -93,7 +93,7 @@ impl LogService {
         let signed = authorization(&self.secret_id, &self.secret_key, now_s.as_secs());
         let mut headers = self.collector.headers().clone();
         headers.set("Authorization", signed.as_bytes()).map_err(|error| error.to_string())?;
-        let body = list(entries.iter().map(|entry| entry.to_vec()).collect(), source);
+        let body = encode_log_group_list(entries.iter().map(|entry| entry.to_vec()).collect(), source);
         let endpoint = self.collector.endpoint();
         let request = (Method::Post, endpoint.target());
         let answer = self.collector.send(client, endpoint, request, headers, body).await?;

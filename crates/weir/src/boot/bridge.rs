@@ -334,7 +334,7 @@ impl Listening for ReportSources {
 impl Certificates for ReportSources {
     fn certificates(&self, most: usize) -> (Vec<CertificateReport>, usize) {
         let current = self.gateway.engine().map(Engine::current);
-        current.map_or((Vec::new(), 0), |runtime| certificates::list(&runtime.sites, most))
+        current.map_or((Vec::new(), 0), |runtime| certificates::list_certificates(&runtime.sites, most))
     }
 }
 

@@ -7,7 +7,7 @@ use net::tls::server::{SiteCertificate, SiteTable};
 
 /// The certificates that end first, at most `most`, and the number of all. Objects that are faulty come
 /// before them.
-pub(super) fn list(sites: &SiteTable, most: usize) -> (Vec<CertificateReport>, usize) {
+pub(super) fn list_certificates(sites: &SiteTable, most: usize) -> (Vec<CertificateReport>, usize) {
     let mut all: Vec<(i64, &Site, Option<usize>)> = Vec::new();
     for site in sites.iter() {
         if site.state == SiteState::Faulty {

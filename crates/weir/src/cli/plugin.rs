@@ -46,7 +46,7 @@ pub(crate) fn execute_plugin(arguments: PluginArguments) -> anyhow::Result<ExitC
         PluginCommand::Test(arguments) => test::execute_plugin_test(&arguments),
         PluginCommand::New(arguments) => new::execute_plugin_new(&arguments),
         PluginCommand::Push(arguments) => push::execute_plugin_push(&arguments),
-        PluginCommand::List(arguments) => manage::list(&arguments),
+        PluginCommand::List(arguments) => manage::list_plugins(&arguments),
         PluginCommand::Activate(arguments) => manage::activate(&arguments),
         PluginCommand::Rollback(arguments) => manage::rollback(&arguments),
         PluginCommand::Canary(arguments) => manage::canary(&arguments),

@@ -57,7 +57,7 @@ impl JsonPost {
 }
 
 /// The entries as a JSON list.
-pub(crate) fn list(batch: &[BatchEntry]) -> Bytes {
+pub(crate) fn join_json_list(batch: &[BatchEntry]) -> Bytes {
     [b"[", &*batch.join(&b','), b"]"].concat().into()
 }
 

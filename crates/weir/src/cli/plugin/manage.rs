@@ -91,7 +91,7 @@ pub(super) struct RemoveArguments {
     node: NodeArguments,
 }
 
-pub(super) fn list(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
+pub(super) fn list_plugins(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
     let node = arguments.node.node()?;
     let target = match &arguments.name {
         Some(name) => format!("extensions/{name}/versions"),

@@ -144,7 +144,7 @@ pub(super) const KEYS: &[ApisixKey] = &[
     key("deployment.etcd", Honour(deployment::etcd), "the `etcd_` settings, where the provider is etcd or none is named"),
     key("deployment.certs", Ignore, "data planes ask etcd themselves"),
 
-    key("plugins", Honour(plugins::list), "`plugins`, those that are built in; `server-info` in it also is `server_info_report_seconds: 60`, and `log-rotate` is `log_rotate: true`"),
+    key("plugins", Honour(plugins::convert_plugin_list), "`plugins`, those that are built in; `server-info` in it also is `server_info_report_seconds: 60`, and `log-rotate` is `log_rotate: true`"),
     key("stream_plugins", Honour(plugins::stream_list), "`plugins` of Weir says which plugins may be used, also by stream routes; plugins with a file in `apisix/stream/plugins` of a folder of `apisix.extra_lua_path` are `lua_plugins`"),
     key("plugin_attr.batch-requests.uri", Same("/apisix/batch-requests"), "the endpoint is at /apisix/batch-requests"),
     key("plugin_attr.prometheus.export_addr", Honour(listeners::metrics), "`metrics`"),

@@ -35,7 +35,7 @@ pub(super) struct BodyLimits {
 
 /// `plugins`: those of the list that are built in. An object that names another one is faulty, so that no
 /// route is served without a plugin that protects it.
-pub(super) fn list(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+pub(super) fn convert_plugin_list(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let Some(names) = draft.texts(spot) else { return };
     let is_known = |name: &String| plugins::ALL.iter().any(|kind| kind.name == name);
     let (known, unknown): (Vec<String>, Vec<String>) = names.into_iter().partition(is_known);
