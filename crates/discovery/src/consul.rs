@@ -266,7 +266,7 @@ impl Registry for Consul {
             let following = each_wanted(&services, |key| {
                 follow(self.agent.clone(), services.clone(), key, Arc::clone(&watches))
             });
-            tokio::join!(following, list::follow(&self.agent, &services));
+            tokio::join!(following, list::follow_consul_services(&self.agent, &services));
         })
     }
 }

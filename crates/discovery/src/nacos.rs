@@ -160,7 +160,7 @@ impl Registry for Nacos {
                 tasks.spawn(NacosPush::new(push, policy, Arc::clone(&asker), following, sender).run());
                 Pushed { wanted, changed }
             });
-            tasks.spawn(list::follow(Arc::clone(&asker), services.clone(), interval));
+            tasks.spawn(list::follow_nacos_services(Arc::clone(&asker), services.clone(), interval));
             let polling = poll(services, interval, pushed, move |question| {
                 let asker = Arc::clone(&asker);
                 async move { asker.ask(&question.key).await }

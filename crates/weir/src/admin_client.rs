@@ -12,7 +12,7 @@ use control::source::store::RunningInstance;
 use outbound::blocking_tls::ClientFiles;
 use serde_json::Value;
 
-use crate::ask::{Followed, InstanceRequest, InstanceResponse, RequestFailure, ask, follow};
+use crate::ask::{Followed, InstanceRequest, InstanceResponse, RequestFailure, ask, follow_response};
 use crate::boot;
 use crate::settings::{SETTINGS, SettingLocation, Settings, WrittenSettings};
 
@@ -159,7 +159,7 @@ impl AdminClient {
         let tls = self.tls(admin);
         let (fields, tls) = (&fields[..], tls.as_ref());
         let question = InstanceRequest { method: "GET", target: &target, fields, body: "", patience, tls };
-        let followed = self.outcome(admin, follow(admin, &question).map(Some), || None)?;
+        let followed = self.outcome(admin, follow_response(admin, &question).map(Some), || None)?;
         followed.map_or_else(|| Err(self.not_running()), Ok)
     }
 

@@ -50,7 +50,7 @@ pub(super) async fn answer_weir(parts: &Arc<AdminParts>, path: &[String], call: 
         (&Method::GET, "overview", []) => overview::answer_overview(parts, call).await,
         (&Method::GET, "top", []) => top::answer_top(parts, call).await,
         (&Method::GET, "events", []) => events::answer_events(parts, call),
-        (&Method::GET, "tap", []) => tap::follow(parts, call),
+        (&Method::GET, "tap", []) => tap::answer_tap(parts, call),
         (&Method::GET, "failures", []) => tap::failures(parts, call),
         (&Method::POST, "explain", _) => {
             let explain = parts.reports.explain.clone();

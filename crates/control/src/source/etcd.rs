@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub use outbound::etcd::{EtcdConfig, EtcdError, EtcdTls};
 
 pub use client::Etcd;
-pub(crate) use follow::follow;
+pub(crate) use follow::follow_etcd;
 pub use follow::{FollowerCommands, Update};
 pub use history::Note;
 pub(crate) use history::note;

@@ -16,7 +16,7 @@ use crate::serve::{RefusalResponse, respond};
 use crate::tap::{QUEUE, RATE_MAX, READERS_MAX, TapHub, TapQuery};
 
 /// Follows requests as server-sent events, with the arguments `q`, `rate` and `timeline`.
-pub(super) fn follow(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
+pub(super) fn answer_tap(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     try_follow(parts, call).unwrap_or_else(|refusal| *refusal)
 }
 
