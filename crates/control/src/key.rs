@@ -52,7 +52,7 @@ pub enum KeyError {
 /// # Errors
 /// See [`KeyError`]; an existing file is never replaced.
 pub fn load_or_create(directory: &Path) -> Result<FoundKey, KeyError> {
-    if let Some(found) = find(directory)? {
+    if let Some(found) = find_key(directory)? {
         return Ok(found);
     }
     let path = directory.join(KEY_FILE);
@@ -69,7 +69,7 @@ pub fn load_or_create(directory: &Path) -> Result<FoundKey, KeyError> {
 ///
 /// # Errors
 /// See [`KeyError`].
-pub fn find(directory: &Path) -> Result<Option<FoundKey>, KeyError> {
+pub fn find_key(directory: &Path) -> Result<Option<FoundKey>, KeyError> {
     let path = directory.join(KEY_FILE);
     match File::open(&path) {
         Ok(file) => {
@@ -131,7 +131,7 @@ mod tests {
     fn key_is_made_once_and_read_again() {
         let parent = tempfile::tempdir().unwrap();
         let directory = parent.path().join("weir-data");
-        assert!(find(&directory).unwrap().is_none() && !directory.exists());
+        assert!(find_key(&directory).unwrap().is_none() && !directory.exists());
         let made = load_or_create(&directory).unwrap();
         assert_eq!(std::fs::metadata(&directory).unwrap().permissions().mode() & 0o777, 0o700);
         assert!(made.created && made.key.len() == 40);

@@ -191,7 +191,7 @@ pub(crate) fn admin_key_for_commands(settings: &Settings) -> anyhow::Result<Opti
     Ok(match given {
         Some(key) => Some(key.key),
         // Without a key, the refusal of the instance names the key that it needs.
-        None => control::key::find(&settings.data)?.map(|found| found.key),
+        None => control::key::find_key(&settings.data)?.map(|found| found.key),
     })
 }
 

@@ -66,7 +66,7 @@ impl UnknownField {
 
 /// The unknown fields of a value, in the order written.
 #[must_use]
-pub fn find(schema: &Value, value: &Value) -> Vec<UnknownField> {
+pub fn find_unknown_fields(schema: &Value, value: &Value) -> Vec<UnknownField> {
     let mut found = Vec::new();
     walk(&[schema], value, "", &mut found);
     found
@@ -202,7 +202,7 @@ mod tests {
     use serde_json::json;
 
     fn check(schema: Value, value: Value, expected: &[(&str, Option<&str>)]) {
-        let found = find(&schema, &value);
+        let found = find_unknown_fields(&schema, &value);
         let found: Vec<_> = found.iter().map(|field| (&*field.pointer, field.meant.as_deref())).collect();
         assert_eq!(found, expected, "{value}");
     }
@@ -276,7 +276,7 @@ mod tests {
     fn moved_fields_are_refused_under_every_policy() {
         let schema = json!({"properties": {"a": {}}, "moved_fields": {"flat_a": "a.inner", "b": "a.b"}});
         let value = json!({"flat_a": "secret", "x": 1});
-        let unknown = find(&schema, &value);
+        let unknown = find_unknown_fields(&schema, &value);
         for policy in [UnknownFields::Refuse, UnknownFields::Warn, UnknownFields::Accept] {
             let faults = super::check_without_unknown(&value, &unknown, policy, |_| Vec::new());
             let first = "property \"flat_a\" is not allowed, use \"a.inner\" instead";

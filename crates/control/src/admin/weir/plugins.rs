@@ -78,7 +78,7 @@ fn one(parts: &AdminParts, plugin: &CatalogPlugin) -> Response<Bytes> {
 
 fn describe(plugin: &CatalogPlugin) -> Value {
     let info = plugin.info();
-    let group = apisix_plugins::find(&info.name).map_or(EXTENSION, |plugin| plugin.family.title());
+    let group = apisix_plugins::find_apisix_plugin(&info.name).map_or(EXTENSION, |plugin| plugin.family.title());
     let summary = plugin_pages::page(&info.name).map(|page| page.summary.replace('\n', " "));
     json!({
         "name": info.name,
