@@ -72,7 +72,7 @@ impl ZooKeeperSession {
             let (reader, mut writer) = split(stream(server, opening).await?);
             let mut reader = FrameReader::new(reader);
             let session_ms = i32::try_from(opening.session_timeout.as_millis()).unwrap_or(i32::MAX);
-            write(&mut writer, &wire::connect(session_ms)).await?;
+            write(&mut writer, &wire::encode_connect(session_ms)).await?;
             let granted = wire::connected(&reader.next().await?.bytes)?;
             reader.length_max = MAX_DROPPED_BYTES;
             if let Some((scheme, credentials)) = credentials {

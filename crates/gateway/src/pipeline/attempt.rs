@@ -11,7 +11,7 @@ use super::active_attempt::{ActiveAttempt, AttemptFailure, InFlightGuard, finish
 use super::attempt_limit::AttemptLimit;
 use super::attempt_policies::{self, AttemptPolicies};
 use super::attempt_policy::{AfterHead, AttemptPolicy, Attempting};
-use super::connect::connect;
+use super::connect::open_connection;
 use super::discard;
 use super::download;
 use super::download_wait::DownloadWait;
@@ -121,7 +121,7 @@ async fn open<'j, S: DownstreamStream>(
     let run = journey.run;
     let ConnectingAttempt { opening, in_flight, address, limit } = connecting;
     let timeout_ms = limit.shorten(forwarding.timeouts.connect_ms, run.local().now_ms()).unwrap_or(1);
-    match connect(run, opening, timeout_ms, journey.downstream).await {
+    match open_connection(run, opening, timeout_ms, journey.downstream).await {
         Ok(upstream_stream) => {
             let connect_us = micros(in_flight.started_ns, run.local().clock_ns());
             Ok(ActiveAttempt { upstream_stream, in_flight, address, connect_us, limit, hedged_by: None })

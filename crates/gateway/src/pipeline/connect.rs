@@ -18,7 +18,7 @@ use exchange::failure::ExchangeFailure;
 
 /// Opens a connection, with its TLS handshake, within `timeout_ms`. A client that closes its sending side is
 /// waited for as long as it would be for the head of a response (docs/decisions/0007-half-closed-clients.md).
-pub(super) async fn connect<S: DownstreamStream>(
+pub(super) async fn open_connection<S: DownstreamStream>(
     run: &PipelineRun<'_>,
     opening: WantedConnection,
     timeout_ms: u64,

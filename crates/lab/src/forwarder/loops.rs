@@ -74,7 +74,7 @@ impl Loops {
     pub(super) async fn connect(&self, place: LoopLocation) -> io::Result<Halves> {
         let gone = || io::Error::other("an event loop has ended");
         match place {
-            LoopLocation::Here => link::connect(self.settings.origin, self.settings.buffers).await,
+            LoopLocation::Here => link::connect_upstream(self.settings.origin, self.settings.buffers).await,
             LoopLocation::There(carrier) => {
                 let (reply, answer) = oneshot::channel();
                 self.carriers[carrier].send(reply).map_err(|_| gone())?;
@@ -173,7 +173,7 @@ async fn carry(
 ) {
     while let Some(reply) = orders.recv().await {
         tokio::spawn(async move {
-            let halves = link::connect(settings.origin, settings.buffers).await.map(link::lend);
+            let halves = link::connect_upstream(settings.origin, settings.buffers).await.map(link::lend);
             // The asking task may have ended meanwhile, which drops the connection.
             let _ = reply.send(halves);
         });

@@ -160,7 +160,7 @@ impl<'a> Talker<'a> {
 
     fn open(&mut self, number: usize) {
         let now_ns = self.now_ns();
-        match socket::connect(self.share.target.address, &self.epoll, number as u64) {
+        match socket::start_connect(self.share.target.address, &self.epoll, number as u64) {
             Ok(opened) => self.links[number].opened(opened, now_ns),
             Err(error) => self.fail(number, FailureKind::Connect, socket::cannot_connect(error)),
         }

@@ -9,7 +9,7 @@ use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, Socket
 
 /// Begins a connection and registers it with `epoll`, edge-triggered, under `number`. [`connected`] reports
 /// the kernel's refusal later.
-pub(super) fn connect(address: SocketAddr, epoll: &OwnedFd, number: u64) -> Result<OwnedFd, Errno> {
+pub(super) fn start_connect(address: SocketAddr, epoll: &OwnedFd, number: u64) -> Result<OwnedFd, Errno> {
     let socket = open(address)?;
     begin(&socket, address)?;
     watch(&socket, epoll, number)?;

@@ -36,7 +36,7 @@ impl Wire {
         number: u64,
     ) -> Result<Wire, String> {
         let tls = client.map(LoadTlsClient::connection).transpose()?.map(Box::new);
-        let socket = socket::connect(address, epoll, number).map_err(socket::cannot_connect)?;
+        let socket = socket::start_connect(address, epoll, number).map_err(socket::cannot_connect)?;
         Ok(Wire { socket, tls })
     }
 

@@ -161,7 +161,7 @@ pub async fn handshake(
 ///
 /// # Errors
 /// Those of [`handshake`], and [`io::ErrorKind::InvalidInput`] for a name that no certificate can have.
-pub async fn connect(stream: Stream, name: &str, config: &ClientTls) -> io::Result<TlsStream> {
+pub async fn connect_tls(stream: Stream, name: &str, config: &ClientTls) -> io::Result<TlsStream> {
     if server_name(name).is_none() {
         let reason = format!("{name:?} is no name of a server");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));

@@ -121,7 +121,7 @@ impl Drop for HeldSessionNode {
 ///
 /// # Errors
 /// No node could be reached: the failure of the last one.
-pub(super) async fn connect(
+pub(super) async fn connect_session_node(
     opened: &mut OpenedConnection,
     record: &mut SessionRecord,
     route: &StreamRoute,

@@ -54,7 +54,7 @@ pub(super) async fn open(
         original::admit(opened, record, original)?;
     }
     let taken = first_bytes.into_buffer();
-    let connected = node::connect(opened, record, &route, upstream, taken).await;
+    let connected = node::connect_session_node(opened, record, &route, upstream, taken).await;
     connected.map(|node| SessionOpening::Connected(Box::new(node))).map_err(|failure| fail(record, failure))
 }
 
