@@ -79,7 +79,7 @@ pub fn measure_faults(settings: &FaultRunSettings) -> anyhow::Result<ExitCode> {
         weir: env!("CARGO_PKG_VERSION").to_owned(),
         started: run::now(),
         seconds: 0.0,
-        command: run::command("faults", &settings.words),
+        command: run::quote_lab_command("faults", &settings.words),
         interrupted: false,
         machine: machine::describe(usable.len(), &placement, warnings),
         contenders: Vec::new(),

@@ -96,7 +96,7 @@ pub fn measure_scenarios(settings: RunSettings) -> anyhow::Result<ExitCode> {
         weir: env!("CARGO_PKG_VERSION").to_owned(),
         started: now(),
         seconds: 0.0,
-        command: command("run", &settings.words),
+        command: quote_lab_command("run", &settings.words),
         interrupted: false,
         machine: machine::describe(usable.len(), &placement, warnings),
         contenders: Vec::new(),
@@ -281,7 +281,7 @@ impl RunSettings {
         contenders.extend(step.absent.iter().cloned());
         ScenarioResult {
             scenario: step.scenario.clone(),
-            command: command("run", &words),
+            command: quote_lab_command("run", &words),
             baseline: step.baseline(&self.wishes),
             contenders,
             notes: step.turns_told(&self.wishes).into_iter().collect(),
@@ -294,7 +294,7 @@ impl RunSettings {
 }
 
 /// A command of the laboratory that a shell reads as these words.
-pub(crate) fn command(name: &str, words: &[String]) -> String {
+pub(crate) fn quote_lab_command(name: &str, words: &[String]) -> String {
     let plain = |word: &str| {
         !word.is_empty() && word.chars().all(|one| one.is_ascii_alphanumeric() || "-_./=:,@%+".contains(one))
     };
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn a_command_can_be_copied() {
         let words = ["--also", "b=c/weir", "--save", "my result's.json", ""].map(str::to_owned);
-        assert_eq!(command("run", &words), r"weir lab run --also b=c/weir --save 'my result'\''s.json' ''");
+        assert_eq!(quote_lab_command("run", &words), r"weir lab run --also b=c/weir --save 'my result'\''s.json' ''");
     }
 
     #[test]

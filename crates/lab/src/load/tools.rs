@@ -43,12 +43,12 @@ pub fn program(tool: Tool) -> &'static str {
 }
 
 /// The command line. Fails if the tool does not support the scenario.
-pub fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
+pub fn build_tool_command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     match asked.load.tool {
-        Tool::Wrk => wrk::command(asked),
-        Tool::Ab => ab::command(asked),
-        Tool::H2load => h2load::command(asked),
-        Tool::Weir => own::command(asked),
+        Tool::Wrk => wrk::build_wrk_command(asked),
+        Tool::Ab => ab::build_ab_command(asked),
+        Tool::H2load => h2load::build_h2load_command(asked),
+        Tool::Weir => own::build_own_command(asked),
     }
 }
 

@@ -178,7 +178,7 @@ fn command(
     seconds: f64,
     program: &Path,
 ) -> anyhow::Result<Vec<String>> {
-    tools::command(&ToolRun {
+    tools::build_tool_command(&ToolRun {
         load: &scenario.load,
         protocol: scenario.protocol,
         address: running.address,

@@ -8,7 +8,7 @@ use super::{ToolRun, last_line};
 use crate::result::{Failures, Latency, LoadOutcome};
 use crate::scenario::ScenarioProtocol;
 
-pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
+pub(super) fn build_ab_command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     asked.is_plain("ab")?;
     let load = asked.load;
     // Without -r it ends at the first connection that breaks.

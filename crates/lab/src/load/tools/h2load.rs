@@ -9,7 +9,7 @@ use super::{ToolRun, last_line};
 use crate::result::{Latency, LoadOutcome};
 use crate::scenario::{ScenarioLoad, ScenarioProtocol};
 
-pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
+pub(super) fn build_h2load_command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     let (load, is_grpc) = (asked.load, asked.protocol == ScenarioProtocol::Grpc);
     if load.rate_share.is_some() && load.rate.is_none() {
         bail!("`rate_share` is a share of something that was not measured before");

@@ -7,7 +7,7 @@ use super::{ToolRun, last_line};
 use crate::result::LoadOutcome;
 use crate::scenario::ScenarioProtocol;
 
-pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
+pub(super) fn build_own_command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     let load = asked.load;
     if load.rate.is_none() && load.rate_share.is_some() {
         bail!("`rate_share` is a share of something that was not measured before");

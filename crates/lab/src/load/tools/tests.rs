@@ -29,7 +29,7 @@ fn command_line(scenario: &Scenario, protocol: ScenarioProtocol) -> anyhow::Resu
     let address = "127.0.0.1:9080".parse()?;
     let weir = Path::new("/bin/weir");
     let asked = ToolRun { load: &scenario.load, protocol, address, seconds: 2.5, weir };
-    Ok(command(&asked)?.join(" "))
+    Ok(build_tool_command(&asked)?.join(" "))
 }
 
 #[test]
