@@ -133,7 +133,7 @@ async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
         return Err(ExchangeFailure::new(Cause::BufferLimit, "a plugin takes too long to edit the body"));
     }
     journey.exchange.note_response(&body);
-    if let Some(coded) = encode::whole(journey.run, journey.exchange, &body).await? {
+    if let Some(coded) = encode::encode_whole_body(journey.run, journey.exchange, &body).await? {
         body = coded;
     }
     journey.downstream.start_response(journey.exchange, phases::length_before(&trailers, &body));

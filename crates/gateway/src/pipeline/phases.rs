@@ -559,7 +559,7 @@ async fn collect_request_body<S: DownstreamStream>(
         journey.exchange.copies.request = Some(SharedCopy::new(copied, journey.run.local().shared.clone()));
     }
     if let Some((limit_bytes, number)) = limit {
-        let Err(failure) = Box::pin(collect::whole(journey, limit_bytes)).await else {
+        let Err(failure) = Box::pin(collect::collect_whole_body(journey, limit_bytes)).await else {
             return Ok(None);
         };
         let accepted_bytes = journey.exchange.max_request_body_bytes();

@@ -152,7 +152,7 @@ pub(super) async fn reply<S: DownstreamStream>(
         trailers = Headers::new();
     }
     journey.exchange.note_response(&body);
-    match encode::whole(journey.run, journey.exchange, &body).await {
+    match encode::encode_whole_body(journey.run, journey.exchange, &body).await {
         Ok(None) => {}
         Ok(Some(coded)) => (length, body) = (phases::length_before(&trailers, &coded), coded),
         Err(failure) => {

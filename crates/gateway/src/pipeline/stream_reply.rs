@@ -65,7 +65,7 @@ pub(super) async fn send_whole<S: DownstreamStream>(
     phases::whole_response_body(journey, &mut body, &mut trailers).await?;
     refuse_undecided(journey.exchange)?;
     journey.exchange.note_response(&body);
-    if let Some(coded) = encode::whole(journey.run, journey.exchange, &body).await? {
+    if let Some(coded) = encode::encode_whole_body(journey.run, journey.exchange, &body).await? {
         body = coded;
     }
     journey.downstream.start_response(journey.exchange, phases::length_before(&trailers, &body));

@@ -64,7 +64,7 @@ pub fn execute_lab_report(arguments: &ReportArguments) -> anyhow::Result<ExitCod
         written = true;
     }
     if !written {
-        print(terminal::whole(&report).trim_end());
+        print(terminal::render_report(&report).trim_end());
     }
     if let (Open::Yes, Some(page)) = (arguments.open, &arguments.html) {
         show(page);

@@ -23,7 +23,7 @@ pub fn of_fault(report: &RunReport, fault: EndpointFault, paint: Paint) -> Strin
 }
 
 /// All faults as text, with the load that they had in common. Empty if the report has none.
-pub fn whole(report: &RunReport, paint: Paint) -> String {
+pub fn render_faults(report: &RunReport, paint: Paint) -> String {
     let Some(faults) = &report.faults else { return String::new() };
     let mut out = format!("{}\n", wrapped(&load(faults), WIDTH, 0));
     for fault in EndpointFault::ALL {
@@ -219,9 +219,9 @@ pub(super) mod tests {
     #[test]
     fn runs_stand_below_each_other_with_their_failures() {
         let mut report = reports::small(1, 3, 1.0);
-        assert_eq!(whole(&report, Paint::Plain), "");
+        assert_eq!(render_faults(&report, Paint::Plain), "");
         report.faults = Some(sample());
-        let text = whole(&report, Paint::Plain);
+        let text = render_faults(&report, Paint::Plain);
         assert!(
             text.starts_with("1,000 requests are due in a second, half of what two forwards at most,"),
             "{text}"

@@ -16,7 +16,7 @@ pub fn scenario(report: &RunReport, result: &ScenarioResult) -> String {
 }
 
 /// A whole run, for standard output.
-pub fn whole(report: &RunReport) -> String {
+pub fn render_report(report: &RunReport) -> String {
     whole_painted(report, Paint::for_stdout())
 }
 
@@ -77,7 +77,7 @@ pub fn whole_painted(report: &RunReport, paint: Paint) -> String {
         out += &painted(report, result, paint);
     }
     if report.faults.is_some() {
-        out += &format!("\n{}", super::faults::whole(report, paint));
+        out += &format!("\n{}", super::faults::render_faults(report, paint));
     }
     let absent = report.contenders.iter().filter_map(|facts| Some((facts, facts.absent.as_deref()?)));
     for (index, (facts, reason)) in absent.enumerate() {

@@ -9,7 +9,7 @@ use prost_reflect::bytes::Bytes;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, Value};
 use serde_json::{Map, Value as Json};
 
-use super::number::{read_integer, whole};
+use super::number::{read_integer, to_exact_integer};
 use message::query::{arguments, decode};
 
 /// The values that a request gives, under the names of fields.
@@ -138,7 +138,7 @@ fn integer<T: TryFrom<i128>>(value: &Json) -> Option<T> {
         Json::Number(number) => match (number.as_i64(), number.as_u64()) {
             (Some(number), _) => i128::from(number),
             (None, Some(number)) => i128::from(number),
-            (None, None) => whole(number.as_f64()?)?,
+            (None, None) => to_exact_integer(number.as_f64()?)?,
         },
         Json::String(text) => read_integer(text)?,
         _ => return None,
