@@ -160,7 +160,7 @@ fn send(
         let tally = || Tally::new(plan.seconds.unwrap_or(0.0));
         race(shares, |share, barrier| http3::run_http3(share, job, tally(), stop, barrier), during)
     } else if plan.target.transport != LoadTransport::Http {
-        layer4::send(plan, stop, during)?
+        layer4::send_layer4_messages(plan, stop, during)?
     } else {
         let askers: anyhow::Result<_> =
             (0..threads).map(|thread| plan.asker(job, thread, ends.map(Periods::new))).collect();

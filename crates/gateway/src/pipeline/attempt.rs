@@ -305,6 +305,6 @@ async fn switch_protocols<S: DownstreamStream>(
     }
     respond::respond_head(journey).await?;
     journey.downstream.start_response(journey.exchange, BodyLength::None);
-    respond::send(journey, &[]).await;
+    respond::send_whole_body(journey, &[]).await;
     Ok(ResponseOutcome::Tunnel)
 }

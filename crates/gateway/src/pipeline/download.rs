@@ -51,7 +51,7 @@ pub(super) fn pass_on_response<'a, 'j: 'a, S: DownstreamStream, O: UpstreamStrea
             BodyLength::Known(_) | BodyLength::Unknown if has_no_body(status) => {
                 journey.downstream.start_response(journey.exchange, BodyLength::None);
                 upstream_stream.pause()?;
-                PooledBox::pin(respond::send(journey, &[])).await;
+                PooledBox::pin(respond::send_whole_body(journey, &[])).await;
                 return Ok(());
             }
             length => length,

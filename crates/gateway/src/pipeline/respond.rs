@@ -134,7 +134,7 @@ pub(super) async fn reply<S: DownstreamStream>(
     let text = journey.exchange.failure.as_ref().map(failure_reply::explanation);
     if grpc::reply(journey.exchange, &body, text.as_deref()) {
         journey.downstream.start_response(journey.exchange, BodyLength::None);
-        send(journey, &[]).await;
+        send_whole_body(journey, &[]).await;
         return PipelineOutcome::Done;
     }
     let mut length =
@@ -268,7 +268,7 @@ pub(super) async fn respond_head<S: DownstreamStream>(
 }
 
 /// Sends a whole body and ends the response.
-pub(super) async fn send<S: DownstreamStream>(journey: &mut Journey<'_, S>, body: &[u8]) {
+pub(super) async fn send_whole_body<S: DownstreamStream>(journey: &mut Journey<'_, S>, body: &[u8]) {
     send_with_trailers(journey, body, &Headers::new()).await;
 }
 

@@ -31,7 +31,7 @@ pub(super) async fn send_stored_reply<S: DownstreamStream>(
     if has_no_body(journey.exchange.response.status) {
         journey.exchange.response.headers.remove_known(FieldId::ContentLength);
         journey.downstream.start_response(journey.exchange, BodyLength::None);
-        respond::send(journey, &[]).await;
+        respond::send_whole_body(journey, &[]).await;
         return Ok(());
     }
     if journey.exchange.request.method == message::Method::Head {
@@ -45,7 +45,7 @@ pub(super) async fn send_stored_reply<S: DownstreamStream>(
             let _ = journey.exchange.response.headers.set_known(FieldId::ContentLength, length);
         }
         journey.downstream.start_response(journey.exchange, BodyLength::None);
-        respond::send(journey, &[]).await;
+        respond::send_whole_body(journey, &[]).await;
         return Ok(());
     }
     let need = body_need(journey.run, journey.exchange, &journey.chains);
@@ -55,7 +55,7 @@ pub(super) async fn send_stored_reply<S: DownstreamStream>(
             let coded = encode::encode_whole_body(journey.run, journey.exchange, &body).await?;
             let body = coded.as_deref().unwrap_or(&body);
             journey.downstream.start_response(journey.exchange, BodyLength::Known(body.len() as u64));
-            respond::send(journey, body).await;
+            respond::send_whole_body(journey, body).await;
         }
         StoredBody::Whole(body) => {
             journey.run.local().shared.check_room(body.len())?;

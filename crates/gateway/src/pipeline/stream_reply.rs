@@ -40,7 +40,7 @@ pub(super) async fn send_streamed_reply<S: DownstreamStream>(
     if has_no_body(status) || journey.exchange.request.method == message::Method::Head {
         let length = if has_no_body(status) { BodyLength::None } else { BodyLength::Unknown };
         journey.downstream.start_response(journey.exchange, length);
-        respond::send(journey, &[]).await;
+        respond::send_whole_body(journey, &[]).await;
         return Ok(());
     }
     let mut wait = Wait::new(journey.run, MinRateGuard::for_response(&journey.run.local().options.limits));

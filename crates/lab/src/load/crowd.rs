@@ -268,7 +268,7 @@ impl<'a> Crowd<'a> {
         let client = &mut self.clients[number];
         let Some(socket) = &client.socket else { return };
         while client.sent < self.quick.len() {
-            match socket::send(socket, &self.quick[client.sent..]) {
+            match socket::send_bytes(socket, &self.quick[client.sent..]) {
                 Ok(0) => return,
                 Ok(bytes) => client.sent += bytes,
                 Err(error) => return self.broke(number, error),
@@ -277,7 +277,7 @@ impl<'a> Crowd<'a> {
         let at = client.sent - self.quick.len();
         let rest = &self.slow[at.min(self.slow.len())..];
         if slowly > 0 && !rest.is_empty() {
-            match socket::send(socket, &rest[..slowly.min(rest.len())]) {
+            match socket::send_bytes(socket, &rest[..slowly.min(rest.len())]) {
                 Ok(bytes) => client.sent += bytes,
                 Err(error) => self.broke(number, error),
             }

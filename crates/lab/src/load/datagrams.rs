@@ -137,7 +137,7 @@ impl<'a> Sender<'a> {
             self.number += 1;
             self.datagram[..NUMBER_BYTES].copy_from_slice(&self.number.to_le_bytes());
             let source = &mut self.sources[number];
-            match socket::send(&source.socket, &self.datagram) {
+            match socket::send_bytes(&source.socket, &self.datagram) {
                 Ok(bytes) if bytes == self.datagram.len() => {
                     source.in_flight = Some((self.number, now_ns));
                     self.in_flight += 1;

@@ -29,7 +29,7 @@ pub(super) fn check_layer4_plan(plan: &LoadPlan) -> Option<anyhow::Result<()>> {
 }
 
 /// Sends all messages; returns the tallies of the threads.
-pub(super) fn send(
+pub(super) fn send_layer4_messages(
     plan: &LoadPlan,
     stop: &AtomicBool,
     during: impl FnOnce(Instant),

@@ -60,7 +60,7 @@ pub(super) fn connected(socket: &OwnedFd) -> Result<(), Errno> {
 }
 
 /// Sends as many bytes as the kernel takes, which may be none; returns the number.
-pub(super) fn send(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
+pub(super) fn send_bytes(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
     loop {
         match net::send(socket, bytes, SendFlags::NOSIGNAL) {
             Err(Errno::INTR) => {}
