@@ -45,7 +45,7 @@ pub(crate) enum RequestFailure {
 ///
 /// # Errors
 /// See [`RequestFailure`]; a response of any status is no error.
-pub(crate) fn ask(
+pub(crate) fn ask_instance(
     node: SocketAddr,
     question: &InstanceRequest<'_>,
 ) -> Result<InstanceResponse, RequestFailure> {
@@ -65,7 +65,7 @@ pub(crate) enum Followed {
     Refused(InstanceResponse),
 }
 
-/// As [`ask`], for a response that arises while it is read. `patience` is the longest silence.
+/// As [`ask_instance`], for a response that arises while it is read. `patience` is the longest silence.
 ///
 /// # Errors
 /// See [`RequestFailure`].
@@ -198,6 +198,6 @@ mod tests {
         let patience = Duration::from_secs(1);
         let question =
             InstanceRequest { method: "GET", target: "/", fields: &[], body: "", patience, tls: None };
-        assert!(matches!(ask(address, &question), Err(RequestFailure::NotThere(_))));
+        assert!(matches!(ask_instance(address, &question), Err(RequestFailure::NotThere(_))));
     }
 }

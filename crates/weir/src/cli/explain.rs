@@ -205,7 +205,7 @@ fn answer(
     let Some(control) = address_of(running.as_ref(), "control", settings, settings.control)? else {
         return asked.offline(settings);
     };
-    match (ask::ask(control, asked), running) {
+    match (ask::fetch_decision(control, asked), running) {
         (Ok(answer), _) => Ok(answer),
         (Err(RequestFailure::NotThere(error)), Some(running)) => bail!(
             "process {} runs on the data folder {} and does not answer at {control}: {error}; name its control API with \

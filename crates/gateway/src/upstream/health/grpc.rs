@@ -23,7 +23,7 @@ const PREFIX_BYTES: usize = 5;
 ///
 /// # Errors
 /// The connection broke.
-pub(super) async fn ask(
+pub(super) async fn probe_grpc_health(
     transport: &mut Transport,
     scheme: &str,
     host: &str,

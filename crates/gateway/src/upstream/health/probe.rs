@@ -92,7 +92,7 @@ impl HealthProbe {
             CheckQuestion::Connection => unreachable!("a check for a connection ends above"),
             CheckQuestion::Grpc(service) => {
                 let scheme = if self.tls.is_some() { "https" } else { "http" };
-                Box::pin(grpc::ask(&mut transport, scheme, host, service)).await
+                Box::pin(grpc::probe_grpc_health(&mut transport, scheme, host, service)).await
             }
             CheckQuestion::Http(request) => ask_http(&mut transport, request).await,
         };
