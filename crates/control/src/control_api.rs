@@ -153,7 +153,7 @@ impl ControlParts {
                 }
             }
             ["weir", "listeners"] => respond::json(StatusCode::OK, &self.listeners()),
-            ["weir", "log_level"] => log_level::get(self.reports.log_level.as_deref()),
+            ["weir", "log_level"] => log_level::get_log_level(self.reports.log_level.as_deref()),
             ["discovery"] => match &self.discovery {
                 Some(discovery) => respond::json(StatusCode::OK, &discovery.states()),
                 None => respond::not_found(),

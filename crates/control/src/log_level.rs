@@ -18,7 +18,7 @@ struct LogLevelBody {
 }
 
 /// The level in force.
-pub(crate) fn get(log: Option<&dyn LogLevel>) -> Response<Bytes> {
+pub(crate) fn get_log_level(log: Option<&dyn LogLevel>) -> Response<Bytes> {
     log.map_or_else(not_here, shown)
 }
 

@@ -26,13 +26,13 @@ pub(super) async fn answer_plugins(parts: &Arc<AdminParts>, name: Option<&str>, 
             respond::error(StatusCode::METHOD_NOT_ALLOWED, message)
         }
         (&Method::GET, Some("list")) => list(&parts.catalog(), &call.query),
-        (&Method::GET, name) => get(&parts.catalog(), name, &call.query),
+        (&Method::GET, name) => answer_plugin_schema(&parts.catalog(), name, &call.query),
         _ => respond::not_found(),
     }
 }
 
 /// The schema of one plugin, or with `all=true` the descriptions of all plugins.
-pub(super) fn get(catalog: &PluginCatalog, name: Option<&str>, query: &Query) -> Response<Bytes> {
+pub(super) fn answer_plugin_schema(catalog: &PluginCatalog, name: Option<&str>, query: &Query) -> Response<Bytes> {
     let subsystem = match subsystem(query) {
         Ok(subsystem) => subsystem,
         Err(refusal) => return *refusal,

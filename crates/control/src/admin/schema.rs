@@ -15,7 +15,7 @@ pub(super) async fn answer_schema(parts: &Arc<AdminParts>, path: &[String], call
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     match (&call.method, path.as_slice()) {
         (&Method::GET, ["plugins", name @ ..]) => {
-            plugins::get(&parts.catalog(), name.first().copied(), &call.query)
+            plugins::answer_plugin_schema(&parts.catalog(), name.first().copied(), &call.query)
         }
         (&Method::GET, [name]) => of_kind(name),
         (&Method::POST, ["validate", name]) => validate(parts, name, call),

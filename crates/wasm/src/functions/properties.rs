@@ -39,9 +39,9 @@ fn get(caller: &mut Caller<'_, Host>, path: i32, path_size: i32, data: i32, size
         // The libraries for C++ and AssemblyScript find the code of a plugin by its root id, which is the
         // name in APISIX too.
         b"plugin_name" | b"plugin_vm_id" | b"plugin_root_id" => Some(name.to_vec()),
-        _ => match host.with_exchange(|exchange| properties::get(exchange, path)) {
+        _ => match host.with_exchange(|exchange| properties::get_property(exchange, path)) {
             Some(value) => value,
-            None => host.read_session(|session| session::get(session, path)).flatten(),
+            None => host.read_session(|session| session::get_session_property(session, path)).flatten(),
         },
     };
     give(caller, &value.ok_or(AbiStatus::NotFound)?, data, size)

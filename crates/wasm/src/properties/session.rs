@@ -24,7 +24,7 @@ pub(crate) fn set(session: &mut StreamSession, path: &[u8], value: &[u8]) -> Res
 }
 
 /// The property at `path`: its parts are separated by zero bytes.
-pub(crate) fn get(session: &StreamSession, path: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn get_session_property(session: &StreamSession, path: &[u8]) -> Option<Vec<u8>> {
     if let Some(custom) = session.find_held::<CustomOfSession>()
         && let Some(value) = custom.0.borrow().get(path)
     {
@@ -93,7 +93,7 @@ mod tests {
         session.node = Some("127.0.0.1:5".parse().unwrap());
         let check = |path: &str, expected: Option<&[u8]>| {
             let path = path.replace('.', "\0");
-            assert_eq!(get(&session, path.as_bytes()).as_deref(), expected, "{path:?}");
+            assert_eq!(get_session_property(&session, path.as_bytes()).as_deref(), expected, "{path:?}");
         };
         let eight = |value: i64| value.to_le_bytes();
         check("source.address", Some(b"10.0.0.1:4000"));
@@ -119,7 +119,7 @@ mod tests {
         for value in [b"1", b"2"] {
             set(&mut session, b"my\0own", value).unwrap();
         }
-        assert_eq!(get(&session, b"my\0own").as_deref(), Some(&b"2"[..]));
+        assert_eq!(get_session_property(&session, b"my\0own").as_deref(), Some(&b"2"[..]));
         for index in 1..PROPERTIES_MAX {
             set(&mut session, index.to_string().as_bytes(), b"").unwrap();
         }
