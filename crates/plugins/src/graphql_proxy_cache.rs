@@ -60,7 +60,7 @@ use crate::proxy_cache::{
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::graphql::OperationKind;
-use crate::shared::graphql::request::{GraphqlRequest, NO_BODY, bytes_max, refusal, source};
+use crate::shared::graphql::request::{GraphqlRequest, NO_BODY, bytes_max, refuse_graphql_request, source};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new(
@@ -147,7 +147,7 @@ impl Plugin for GraphqlProxyCache {
     }
 
     fn refuse_long_body(&self, exchange: &Exchange) -> Option<BufferedReply> {
-        (exchange.request.method == Method::Post).then(|| refusal(NO_BODY))
+        (exchange.request.method == Method::Post).then(|| refuse_graphql_request(NO_BODY))
     }
 
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
@@ -155,7 +155,7 @@ impl Plugin for GraphqlProxyCache {
             return Flow::reply(BufferedReply::status(405));
         }
         match is_cacheable(exchange) {
-            Err(text) => return Flow::reply(refusal(&text)),
+            Err(text) => return Flow::reply(refuse_graphql_request(&text)),
             Ok(false) => {
                 self.cache.pass_by(exchange);
                 return Flow::Continue;

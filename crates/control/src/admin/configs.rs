@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::call::AdminParts;
 use super::validate::{INDEX, SET_FIELDS, check_item, identity, index_of, is_yaml, parse_config_set};
-use super::weir::plan::refusal;
+use super::weir::plan::answer_set_refusal;
 use crate::hidden::places::hide_secrets;
 use crate::reconcile::Author;
 use crate::reconcile::configs::{Collection, ConfigsItem, ConfigsUpdate};
@@ -135,7 +135,7 @@ async fn put(
             }
             // Another set was put in the meantime, so the versions are compared with the new view.
             Some(Ok(Err(_))) => {}
-            Some(Err(refused)) => return Err(Box::new(refusal(refused, None))),
+            Some(Err(refused)) => return Err(Box::new(answer_set_refusal(refused, None))),
             None => break,
         }
     }

@@ -111,7 +111,7 @@ fn endpoint(endpoints: &[String], is_secure: bool) -> Result<(String, u16), Stri
 }
 
 /// A refusal: whether it says that the service does not exist, and its text.
-pub(super) fn refusal(status: u16, text: &[u8]) -> (bool, String) {
+pub(super) fn read_servicecomb_refusal(status: u16, text: &[u8]) -> (bool, String) {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct ServiceCombRefusal {
@@ -195,9 +195,9 @@ mod tests {
     #[test]
     fn refusals_tell_unknown_services() {
         let unknown = br#"{"errorCode":"400012","errorMessage":"Micro-service does not exist","detail":"x"}"#;
-        assert_eq!(refusal(400, unknown), (true, "code 400012: Micro-service does not exist".to_owned()));
-        assert_eq!(refusal(401, br#"{"errorCode":"401201"}"#), (false, "code 401201:".to_owned() + " "));
-        assert_eq!(refusal(502, b"<html>"), (false, "status 502".to_owned()));
+        assert_eq!(read_servicecomb_refusal(400, unknown), (true, "code 400012: Micro-service does not exist".to_owned()));
+        assert_eq!(read_servicecomb_refusal(401, br#"{"errorCode":"401201"}"#), (false, "code 401201:".to_owned() + " "));
+        assert_eq!(read_servicecomb_refusal(502, b"<html>"), (false, "status 502".to_owned()));
         assert_eq!(token(br#"{"token":"t"}"#), Ok("t".to_owned()));
         assert!(token(b"{}").is_err() && token(b"{\"token\":\"\"}").is_err());
     }

@@ -49,7 +49,7 @@ impl ServiceCombClient {
             401 | 403 => return Err(PollFailure::Service(reply.ok().err().unwrap_or_default())),
             502..=504 => return Err(PollFailure::Registry(reply.ok().err().unwrap_or_default())),
             status => {
-                let (is_unknown, reason) = answer::refusal(status, &reply.body);
+                let (is_unknown, reason) = answer::read_servicecomb_refusal(status, &reply.body);
                 return match is_unknown {
                     true => Ok(PollAnswer::Whole(ServiceLookup::Unknown, None)),
                     false => Err(PollFailure::Service(reason)),

@@ -146,7 +146,7 @@ pub(super) fn data(body: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// The meaning of an error code.
-pub(super) fn refusal(code: i32, path: &str) -> String {
+pub(super) fn describe_error_code(code: i32, path: &str) -> String {
     let path = shortened(path);
     match code {
         NO_AUTH => format!("the credentials may not read {path}"),

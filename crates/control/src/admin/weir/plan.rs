@@ -55,11 +55,11 @@ async fn plan(
             return Err(refused("the argument to is missing: weir/plan?from=REVISION&to=REVISION"));
         };
         let planned = parts.reconcile.run(move |control| control.plan_between(from, to)).await;
-        planned.ok_or_else(respond::busy)?.map_err(|refused| Box::new(refusal(refused, None)))?
+        planned.ok_or_else(respond::busy)?.map_err(|refused| Box::new(answer_set_refusal(refused, None)))?
     } else if query.get(TO).is_some() {
         let version = whole_number(query, TO)?.unwrap_or_default();
         let planned = parts.reconcile.run(move |reconciler| reconciler.plan_back(version)).await;
-        planned.ok_or_else(respond::busy)?.map_err(|refused| Box::new(refusal(refused, None)))?
+        planned.ok_or_else(respond::busy)?.map_err(|refused| Box::new(answer_set_refusal(refused, None)))?
     } else {
         let (document, set) = read(query, body).await?;
         let (view, catalog) = (parts.view.load(), parts.catalog());
@@ -113,7 +113,7 @@ async fn change(
             respond::warn_of(&mut response, &parts.view.load().snapshot, keys);
             Ok(response)
         }
-        Err(refused) => Err(Box::new(refusal(refused, document.as_ref()))),
+        Err(refused) => Err(Box::new(answer_set_refusal(refused, document.as_ref()))),
     }
 }
 
@@ -154,7 +154,7 @@ async fn read(query: &Query, body: &Bytes) -> Result<(ConfigDocument, DesiredSet
 }
 
 /// The answer to a refused change.
-pub(in crate::admin) fn refusal(refused: WholeRefused, document: Option<&ConfigDocument>) -> Response<Bytes> {
+pub(in crate::admin) fn answer_set_refusal(refused: WholeRefused, document: Option<&ConfigDocument>) -> Response<Bytes> {
     match refused {
         WholeRefused::Write(refused) => refusal_of_write(refused),
         WholeRefused::Faulty(faults) => faulty(&faults, document),

@@ -7,7 +7,7 @@ use http::{Response, StatusCode};
 use model::ObjectKey;
 use serde_json::{Value, json};
 
-use super::plan::refusal;
+use super::plan::answer_set_refusal;
 use crate::admin::call::{AdminParts, Call};
 use crate::hidden::places::with_hidden_secrets;
 use crate::object_path::ObjectPath;
@@ -95,7 +95,7 @@ fn answered<T>(
 ) -> Result<T, RefusalResponse> {
     match answer {
         Some(Ok(found)) => Ok(found),
-        Some(Err(refused)) => Err(Box::new(refusal(refused, None))),
+        Some(Err(refused)) => Err(Box::new(answer_set_refusal(refused, None))),
         None => Err(respond::busy()),
     }
 }

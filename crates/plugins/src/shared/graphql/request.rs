@@ -165,7 +165,7 @@ impl GraphqlRequest {
 }
 
 /// The reply to a request that is none of GraphQL.
-pub(crate) fn refusal(text: &str) -> BufferedReply {
+pub(crate) fn refuse_graphql_request(text: &str) -> BufferedReply {
     BufferedReply::message(400, text)
 }
 
