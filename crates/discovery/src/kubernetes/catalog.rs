@@ -194,7 +194,7 @@ const MAX_PORTS_SHOWN: usize = 8;
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::object::{KubernetesKind, page};
+    use super::super::object::{KubernetesKind, parse_slice_page};
     use super::*;
     use crate::parts::shown;
 
@@ -207,7 +207,7 @@ mod tests {
     fn catalog(objects: &[Value]) -> KubernetesCatalog {
         let list = json!({"metadata": {"resourceVersion": "1"}, "items": objects});
         let mut catalog = KubernetesCatalog::default();
-        catalog.take(page(list.to_string().as_bytes(), KubernetesKind::EndpointSlices).unwrap());
+        catalog.take(parse_slice_page(list.to_string().as_bytes(), KubernetesKind::EndpointSlices).unwrap());
         catalog
     }
 
@@ -271,7 +271,7 @@ mod tests {
         moved["metadata"]["labels"]["kubernetes.io/service-name"] = json!("shop");
         let mut catalog = catalog(&[first]);
         let list = json!({"metadata": {"resourceVersion": "2"}, "items": [moved]});
-        let page = page(list.to_string().as_bytes(), KubernetesKind::EndpointSlices).unwrap();
+        let page = parse_slice_page(list.to_string().as_bytes(), KubernetesKind::EndpointSlices).unwrap();
         assert_eq!(catalog.put(Arc::clone(&page.slices[0])).as_deref(), Some("shop/web"));
         assert!(!catalog.has("shop/web") && catalog.has("shop/shop"));
         assert_eq!((catalog.put(Arc::clone(&page.slices[0])), catalog.len()), (None, 1));

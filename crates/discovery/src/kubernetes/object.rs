@@ -157,7 +157,7 @@ struct SubsetAddress {
 ///
 /// # Errors
 /// The text is no list of Kubernetes.
-pub(super) fn page(text: &[u8], kind: KubernetesKind) -> Result<SlicePage, String> {
+pub(super) fn parse_slice_page(text: &[u8], kind: KubernetesKind) -> Result<SlicePage, String> {
     #[derive(Deserialize)]
     struct List {
         metadata: KubernetesMeta,

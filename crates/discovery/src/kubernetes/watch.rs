@@ -112,7 +112,7 @@ impl Watcher {
                 target.push_str(&format!("&continue={}", encoded(token)));
             }
             let reply = self.client.call(&self.signed(target)?).await?;
-            let mut page = object::page(self.checked(&reply)?, self.cluster.kind)?;
+            let mut page = object::parse_slice_page(self.checked(&reply)?, self.cluster.kind)?;
             if let Some(reason) = page.reason.take() {
                 faulty.get_or_insert(reason);
             }

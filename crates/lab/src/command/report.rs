@@ -56,8 +56,8 @@ pub fn execute_lab_report(arguments: &ReportArguments) -> anyhow::Result<ExitCod
         written = true;
         Ok(())
     };
-    write(&arguments.html, html::page)?;
-    write(&arguments.texts, texts::page)?;
+    write(&arguments.html, html::render_html_page)?;
+    write(&arguments.texts, texts::render_published_texts)?;
     if let Some(folder) = &arguments.charts {
         let count = write_charts(&report, folder)?;
         print(format_args!("wrote {count} charts into {}", folder.display()));

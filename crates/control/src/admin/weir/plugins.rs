@@ -72,14 +72,14 @@ fn one(parts: &AdminParts, plugin: &CatalogPlugin) -> Response<Bytes> {
     let mut described = describe(plugin);
     described["used_by"] = json!(used_by);
     described["used"] = used.into();
-    described["docs"] = json!(plugin_pages::page(name).map_or("", |page| page.text));
+    described["docs"] = json!(plugin_pages::find_plugin_page(name).map_or("", |page| page.text));
     respond::json(StatusCode::OK, &described)
 }
 
 fn describe(plugin: &CatalogPlugin) -> Value {
     let info = plugin.info();
     let group = apisix_plugins::find_apisix_plugin(&info.name).map_or(EXTENSION, |plugin| plugin.family.title());
-    let summary = plugin_pages::page(&info.name).map(|page| page.summary.replace('\n', " "));
+    let summary = plugin_pages::find_plugin_page(&info.name).map(|page| page.summary.replace('\n', " "));
     json!({
         "name": info.name,
         "summary": summary.unwrap_or_default(),

@@ -104,7 +104,7 @@ mod tests {
         let charts = charts(&report);
         let names: BTreeSet<&str> = charts.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names.len(), charts.len(), "every name once");
-        assert_eq!(charts.len(), html::page(&report).matches("<svg").count());
+        assert_eq!(charts.len(), html::render_html_page(&report).matches("<svg").count());
         for name in ["all-cpu-per-request.svg", "small-requests-per-second.svg", "small-loss-in-percent.svg"]
         {
             assert!(names.contains(name), "{name}: {names:?}");

@@ -26,7 +26,7 @@ pub(super) fn section(report: &RunReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::html::page;
+    use crate::report::html::render_html_page;
     use crate::report::sample;
 
     #[test]
@@ -34,7 +34,7 @@ mod tests {
         let mut report = sample::small(1, 3, 1.0);
         assert_eq!(section(&report), "");
         report.faults = Some(tables::tests::sample());
-        let page = page(&report);
+        let page = render_html_page(&report);
         for text in ["id=\"faults\"", "One of three endpoints hangs", "one recommended", "&lt;b&gt; ended"] {
             assert!(page.contains(text), "{text}");
         }
