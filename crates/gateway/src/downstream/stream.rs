@@ -61,7 +61,7 @@ impl<B: Future<Output = Option<PassingSession>>> Future for SessionTask<B> {
 async fn begin(mut opened: OpenedConnection) -> Option<PassingSession> {
     let context = opened.timer.context.clone();
     let mut record = Box::new(SessionRecord::begin(&context, opened.session()));
-    match open::open(&mut opened, &mut record).await {
+    match open::open_session(&mut opened, &mut record).await {
         Ok(SessionOpening::Connected(node)) => Some(PassingSession::new(opened, *node, record)),
         Ok(SessionOpening::Http(first_bytes)) => {
             record.become_http();

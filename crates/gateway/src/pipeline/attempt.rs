@@ -71,7 +71,7 @@ pub(super) fn make<'a, 'j: 'a, S: DownstreamStream>(
             // In a pooled box, because nearly every attempt finds an open connection and needs no state for
             // this.
             BegunAttempt::Connecting(connecting) => {
-                PooledBox::pin(open(journey, forwarding, connecting)).await?
+                PooledBox::pin(connect_attempt(journey, forwarding, connecting)).await?
             }
         };
         let mut attempting = Attempting { journey, forwarding, attempt };
@@ -113,7 +113,7 @@ fn begin<'j, S>(
 }
 
 /// Opens the connection of an attempt.
-async fn open<'j, S: DownstreamStream>(
+async fn connect_attempt<'j, S: DownstreamStream>(
     journey: &mut Journey<'j, S>,
     forwarding: &Forwarding<'j>,
     connecting: ConnectingAttempt<'j>,

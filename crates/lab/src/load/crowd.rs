@@ -421,7 +421,7 @@ fn invited(all: usize, ramp_up: Duration, now_ns: u64) -> usize {
 /// Opens a connection. A reader's has the segments of a network and a small buffer, so that a large response
 /// does not fit into this side's kernel and the server sees a slow reader.
 fn connect(job: &LoadJob, habit: Habit, epoll: &OwnedFd, number: usize) -> Result<OwnedFd, Errno> {
-    let socket = socket::open(job.target.address)?;
+    let socket = socket::open_socket(job.target.address)?;
     if matches!(habit, Habit::Readers { .. }) {
         sockopt::set_socket_recv_buffer_size(&socket, READER_BUFFER_BYTES)?;
         // If this fails, the reader is only a little less slow.

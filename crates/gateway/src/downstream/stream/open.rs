@@ -34,7 +34,7 @@ pub(super) enum SessionOpening {
 ///
 /// # Errors
 /// Why it ends.
-pub(super) async fn open(
+pub(super) async fn open_session(
     opened: &mut OpenedConnection,
     record: &mut SessionRecord,
 ) -> Result<SessionOpening, SessionEnd> {
