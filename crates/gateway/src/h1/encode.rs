@@ -97,7 +97,7 @@ pub(crate) fn request_head(exchange: &Exchange, length: BodyLength, out: &mut Ve
 
 /// Appends the head that a client receives, before a body of `length`. `keep_alive` says whether the
 /// connection stays open afterwards; `date` is for a response that carries none.
-pub(crate) fn response_head(
+pub(crate) fn write_h1_response_head(
     exchange: &Exchange,
     length: BodyLength,
     keep_alive: bool,

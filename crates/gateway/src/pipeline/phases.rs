@@ -93,7 +93,7 @@ pub(super) fn upstream_response(
 /// # Errors
 /// When a plugin waits too long, because the head must not be sent without its change.
 #[inline]
-pub(super) async fn response_head<S: DownstreamStream>(
+pub(super) async fn run_response_head_phase<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
 ) -> Result<(), ExchangeFailure> {
     for chain in journey.chains.both() {

@@ -250,7 +250,7 @@ pub(super) async fn respond_head<S: DownstreamStream>(
         }
     }
     if journey.chains.has(PluginPhase::ResponseHead) {
-        phases::response_head(journey).await?;
+        phases::run_response_head_phase(journey).await?;
     }
     if journey.chains.has(PluginPhase::ResponseBody)
         && phases::edits_response_body(journey.run.context, journey.exchange, &journey.chains)

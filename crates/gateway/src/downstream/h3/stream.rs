@@ -304,7 +304,7 @@ impl ResponseSink for H3Stream {
         self.is_tunnel = self.is_connect && (200..300).contains(&status) && length == BodyLength::None;
         let is_empty = matches!(length, BodyLength::None | BodyLength::Known(0));
         let date = exchange.local().http_date();
-        self.outgoing.append(|output| encode::response_head(output, exchange, length, &date));
+        self.outgoing.append(|output| encode::write_h3_response_head(output, exchange, length, &date));
         if !self.is_tunnel && (is_empty || exchange.request.method == Method::Head) {
             self.outgoing.end();
         }
