@@ -362,7 +362,7 @@ impl Tracer {
             return;
         }
         let mut fields = exchange.local().take_bytes();
-        spans::begin(exchange, &mut fields);
+        spans::begin_span_fields(exchange, &mut fields);
         if self.below.plugins_from_ns.is_some() {
             exchange.timeline.switch_on();
         }

@@ -66,7 +66,7 @@ pub(super) fn make<'a, 'j: 'a, S: DownstreamStream>(
     held: HeldNode,
 ) -> impl Future<Output = Result<AttemptEnd, AttemptFailure>> {
     async move {
-        let attempt = match begin(journey, forwarding, held) {
+        let attempt = match begin_attempt(journey, forwarding, held) {
             BegunAttempt::Ready(attempt) => attempt,
             // In a pooled box, because nearly every attempt finds an open connection and needs no state for
             // this.
@@ -81,7 +81,7 @@ pub(super) fn make<'a, 'j: 'a, S: DownstreamStream>(
 }
 
 /// Begins an attempt on an open connection or, if a stale one is to be replaced, on a fresh one.
-fn begin<'j, S>(
+fn begin_attempt<'j, S>(
     journey: &mut Journey<'j, S>,
     forwarding: &Forwarding<'j>,
     held: HeldNode,

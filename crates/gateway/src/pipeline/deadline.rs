@@ -32,7 +32,7 @@ impl AttemptPolicy for UpstreamDeadline {
 ///
 /// # Errors
 /// When the client's time is malformed, or already over.
-pub(super) fn begin(
+pub(super) fn start_deadline(
     run: &PipelineRun<'_>,
     exchange: &mut Exchange,
     policy: &DeadlinePolicy,

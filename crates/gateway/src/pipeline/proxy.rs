@@ -86,7 +86,7 @@ fn bound<S>(journey: &mut Journey<'_, S>, upstream: &Upstream) -> Result<(), Exc
     grpc::check_version(journey.exchange, upstream)?;
     grpc::bound_translated(journey.run, journey.exchange);
     match &upstream.deadline {
-        Some(policy) => deadline::begin(journey.run, journey.exchange, policy),
+        Some(policy) => deadline::start_deadline(journey.run, journey.exchange, policy),
         None => Ok(()),
     }
 }

@@ -44,7 +44,7 @@ pub(super) struct Below {
 }
 
 /// Writes name and attributes of a request as it came in, without those that `data-mask` may change.
-pub(super) fn begin(exchange: &Exchange, fields: &mut Vec<u8>) {
+pub(super) fn begin_span_fields(exchange: &Exchange, fields: &mut Vec<u8>) {
     let request = &exchange.request;
     let (method, scheme) = (request.method_text(), exchange.connection.scheme.as_str());
     let matched = exchange.matched_uri();

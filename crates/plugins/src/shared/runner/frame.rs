@@ -20,7 +20,7 @@ pub(super) const EXTRA_INFO: u8 = 3;
 pub(super) const RESPONSE_CALL: u8 = 4;
 
 /// Begins a frame in `buffer`, which is emptied; [`finish_frame`] writes its head.
-pub(super) fn begin(buffer: &mut Vec<u8>) {
+pub(super) fn begin_frame(buffer: &mut Vec<u8>) {
     buffer.clear();
     buffer.extend_from_slice(&[0; HEAD_BYTES]);
 }
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn head_has_type_and_length() {
         let mut buffer = vec![9; 3];
-        begin(&mut buffer);
+        begin_frame(&mut buffer);
         buffer.resize(HEAD_BYTES + 0x01_02_03, 0);
         finish_frame(&mut buffer, REQUEST_CALL).unwrap();
         assert_eq!(buffer[..HEAD_BYTES], [2, 1, 2, 3]);
