@@ -40,7 +40,7 @@ pub fn render_html_page(report: &RunReport) -> String {
         index += &index_entries(report, group, &members, &anchors);
         scenarios += &format!("<h2 class=\"group\">{}</h2>", group.title());
         for member in members {
-            scenarios += &scenario::section(report, &report.scenarios[member], &people, &anchors[member]);
+            scenarios += &scenario::render_scenario_section(report, &report.scenarios[member], &people, &anchors[member]);
         }
     }
     let sentences: String = headline::sentences(report)
@@ -84,9 +84,9 @@ pub fn render_html_page(report: &RunReport) -> String {
         count = report.scenarios.len(),
         contenders = facts::contenders_line(report),
         warnings = facts::warnings(report),
-        overview = overview::section(report, &people),
-        faults = faults::section(report),
-        facts = facts::section(report),
+        overview = overview::render_overview_section(report, &people),
+        faults = faults::render_faults_section(report),
+        facts = facts::render_facts_section(report),
     )
 }
 
@@ -271,7 +271,7 @@ mod tests {
     fn only_the_subject_is_drawn_large_and_labelled() {
         let mut report = sample::small(1, 5, 1.0);
         let large =
-            |report: &RunReport| overview::section(report, &People::of(report)).matches("r=\"5.2\"").count();
+            |report: &RunReport| overview::render_overview_section(report, &People::of(report)).matches("r=\"5.2\"").count();
         assert_eq!(large(&report), 4, "mark and legend in the charts of CPU and of requests per second");
         report.scenarios[0].contenders.retain(|contender| contender.name != headline::SUBJECT);
         assert_eq!(large(&report), 0);

@@ -13,9 +13,9 @@ pub fn charts(report: &RunReport) -> Vec<(String, String)> {
     let people = People::of(report);
     let source = format!("weir lab, Weir {}, {}", report.weir, number::moment(&report.started));
     let source = escape(&source);
-    let mut charts = drawings("all", &overview::section(report, &people), &source);
+    let mut charts = drawings("all", &overview::render_overview_section(report, &people), &source);
     for result in &report.scenarios {
-        let section = scenario::section(report, result, &people, "");
+        let section = scenario::render_scenario_section(report, result, &people, "");
         charts.extend(drawings(&result.scenario.name, &section, &source));
     }
     charts

@@ -7,7 +7,7 @@ use crate::report::faults as tables;
 use crate::result::RunReport;
 
 /// The section; empty if the report has no such runs.
-pub(super) fn section(report: &RunReport) -> String {
+pub(super) fn render_faults_section(report: &RunReport) -> String {
     let Some(faults) = &report.faults else { return String::new() };
     let mut out = format!(
         r#"<section id="faults"><h2>Faulty endpoints</h2><p class="lead">{}</p>"#,
@@ -32,7 +32,7 @@ mod tests {
     #[test]
     fn faults_are_a_section_of_the_page() {
         let mut report = sample::small(1, 3, 1.0);
-        assert_eq!(section(&report), "");
+        assert_eq!(render_faults_section(&report), "");
         report.faults = Some(tables::tests::sample());
         let page = render_html_page(&report);
         for text in ["id=\"faults\"", "One of three endpoints hangs", "one recommended", "&lt;b&gt; ended"] {

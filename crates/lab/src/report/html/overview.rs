@@ -12,7 +12,7 @@ use crate::report::table::{Cell, TextTable};
 use crate::result::{RunReport, ScenarioResult};
 
 /// Ratios to the baseline over all scenarios, and scenarios in which the subject is not first.
-pub(super) fn section(report: &RunReport, people: &People<'_>) -> String {
+pub(super) fn render_overview_section(report: &RunReport, people: &People<'_>) -> String {
     let baseline = report.scenarios.iter().find_map(|result| result.baseline.as_deref());
     let Some(baseline) = baseline else { return String::new() };
     let mut charts = String::new();

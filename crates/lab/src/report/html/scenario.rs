@@ -14,7 +14,7 @@ use crate::report::table::{Cell, TextTable, Tone};
 use crate::result::{MeasuredRun, RunReport, ScenarioResult};
 
 /// The whole section with the anchor `anchor`.
-pub(super) fn section(
+pub(super) fn render_scenario_section(
     report: &RunReport,
     result: &ScenarioResult,
     people: &People<'_>,
