@@ -124,9 +124,9 @@ fn decode(bytes: &[u8]) -> Result<Option<(ProxyProtocolHeader, usize)>, HeaderFa
         bytes[..known] == prefix[..known]
     };
     if begins(V1_PREFIX) {
-        v1::decode(bytes)
+        v1::decode_v1_header(bytes)
     } else if begins(v2::SIGNATURE) {
-        v2::decode(bytes)
+        v2::decode_v2_header(bytes)
     } else {
         Err(HeaderFault::Absent)
     }

@@ -177,7 +177,7 @@ impl Plugin for GrpcWeb {
             return refuse(exchange, 400, "a content type that is not gRPC-Web");
         };
         if encoding == Encoding::Text {
-            let Some(body) = exchange.request_body().and_then(text::decode) else {
+            let Some(body) = exchange.request_body().and_then(text::decode_grpc_text) else {
                 return refuse(exchange, 400, "a body that is no base64");
             };
             if exchange.set_request_body(body).is_err() {

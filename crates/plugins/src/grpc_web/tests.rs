@@ -109,7 +109,7 @@ fn response(
     finish(plugin.response_body(&mut exchange, &mut last, Portion::Last));
     sent.extend_from_slice(&last);
     let body =
-        String::from_utf8(text::decode(&sent).unwrap().into_iter().filter(|byte| *byte < 0x80).collect());
+        String::from_utf8(text::decode_grpc_text(&sent).unwrap().into_iter().filter(|byte| *byte < 0x80).collect());
     (lines(&exchange.response.headers), body.unwrap())
 }
 
