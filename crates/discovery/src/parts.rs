@@ -268,7 +268,7 @@ pub(super) const MAX_VALUE_BYTES: usize = 64 << 10;
 
 /// The instances in one line each, for tests.
 #[cfg(test)]
-pub(super) fn shown(instances: &[ServiceInstance]) -> Vec<String> {
+pub(super) fn show_instances(instances: &[ServiceInstance]) -> Vec<String> {
     instances
         .iter()
         .map(|instance| format!("{}:{} {}", instance.host, instance.port, instance.weight))

@@ -56,7 +56,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
 .checked(runner::check)
 .with_control_endpoints(&[ControlEndpoint {
     path: "/v1/plugin_runner",
-    answer: |_| ControlAnswer::Json(runner::shown()),
+    answer: |_| ControlAnswer::Json(runner::render_runner_status()),
 }])
 .documented(include_str!("ext_plugin_pre_req.rs"));
 

@@ -77,7 +77,7 @@ fn url(urls: &Value, is_secure: bool) -> Result<&str, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parts::shown;
+    use crate::parts::show_instances;
 
     fn read(value: &str) -> Result<Option<ServiceInstance>, String> {
         instance(value.as_bytes(), false, 100)
@@ -96,10 +96,10 @@ mod tests {
                 "10.0.0.1:80 100",
             ),
         ] {
-            assert_eq!(shown(&[read(value).unwrap().unwrap()]), [expected], "{value}");
+            assert_eq!(show_instances(&[read(value).unwrap().unwrap()]), [expected], "{value}");
         }
         let secure = instance(br#"{"endpoints":["http://h:80","https://h:443"]}"#, true, 1).unwrap().unwrap();
-        assert_eq!(shown(&[secure]), ["h:443 1"]);
+        assert_eq!(show_instances(&[secure]), ["h:443 1"]);
     }
 
     #[test]

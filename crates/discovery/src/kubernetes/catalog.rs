@@ -196,7 +196,7 @@ mod tests {
 
     use super::super::object::{KubernetesKind, parse_slice_page};
     use super::*;
-    use crate::parts::shown;
+    use crate::parts::show_instances;
 
     fn object(name: &str, endpoints: &Value) -> Value {
         json!({"metadata": {"name": name, "namespace": "shop", "labels": {"kubernetes.io/service-name": "web"}},
@@ -217,7 +217,7 @@ mod tests {
         let two = object("web-2", &json!([{"addresses": ["10.0.0.1"]}, {"addresses": ["10.0.0.3"]}]));
         let mut catalog = catalog(&[one, two]);
         let found =
-            |catalog: &KubernetesCatalog, port| shown(&catalog.instances("shop/web", port, 50).unwrap().0);
+            |catalog: &KubernetesCatalog, port| show_instances(&catalog.instances("shop/web", port, 50).unwrap().0);
         assert_eq!(found(&catalog, "http"), ["10.0.0.1:80 50", "10.0.0.2:80 50", "10.0.0.3:80 50"]);
         assert_eq!(found(&catalog, "90"), ["10.0.0.1:90 50", "10.0.0.2:90 50", "10.0.0.3:90 50"]);
         assert_eq!(found(&catalog, "dns").len(), 3);
@@ -250,9 +250,9 @@ mod tests {
         let stopping = json!({"addresses": ["10.0.0.9"],
             "conditions": {"ready": false, "serving": true, "terminating": true}});
         let alone = catalog(&[object("web-1", &json!([stopping]))]);
-        assert_eq!(shown(&alone.instances("shop/web", "http", 1).unwrap().0), ["10.0.0.9:80 1"]);
+        assert_eq!(show_instances(&alone.instances("shop/web", "http", 1).unwrap().0), ["10.0.0.9:80 1"]);
         let beside = catalog(&[object("web-1", &json!([stopping, {"addresses": ["10.0.0.1"]}]))]);
-        assert_eq!(shown(&beside.instances("shop/web", "http", 1).unwrap().0), ["10.0.0.1:80 1"]);
+        assert_eq!(show_instances(&beside.instances("shop/web", "http", 1).unwrap().0), ["10.0.0.1:80 1"]);
     }
 
     #[test]

@@ -208,7 +208,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::parts::shown;
+    use crate::parts::show_instances;
 
     const RULES: NacosRules = NacosRules { default_weight: 100, is_grpc: false };
 
@@ -226,7 +226,7 @@ mod tests {
             json!({"code": 0, "message": "success", "data": [host]}),
         ] {
             let (found, reason) = read(&answer).unwrap();
-            assert_eq!(shown(&found), ["10.0.0.1:80 1"]);
+            assert_eq!(show_instances(&found), ["10.0.0.1:80 1"]);
             assert_eq!(found[0].metadata.get("zone").map(|zone| &**zone), Some("a"));
             assert_eq!(reason, None);
         }
@@ -277,7 +277,7 @@ mod tests {
             {"ip": "10.0.0.1", "port": 80}, {"ip": "10.0.0.2"}, {"ip": "a b", "port": 80}, {"port": 80},
             {"ip": "10.0.0.3", "port": 80, "healthy": false}, {"ip": "10.0.0.4", "port": 80, "enabled": false}]}))
         .unwrap();
-        assert_eq!(shown(&found), ["10.0.0.1:80 100"]);
+        assert_eq!(show_instances(&found), ["10.0.0.1:80 100"]);
         assert_eq!(reason.unwrap(), "3 instances are left out, the first because it has no port");
     }
 
@@ -287,7 +287,7 @@ mod tests {
             {"ip": "10.0.0.1", "port": 80, "weight": 0.5}, {"ip": "10.0.0.2", "port": 80, "weight": 2.0},
             {"ip": "10.0.0.3", "port": 80, "weight": 0.0}]}))
         .unwrap();
-        assert_eq!(shown(&found), ["10.0.0.1:80 50", "10.0.0.2:80 200", "10.0.0.3:80 0"]);
+        assert_eq!(show_instances(&found), ["10.0.0.1:80 50", "10.0.0.2:80 200", "10.0.0.3:80 0"]);
     }
 
     #[test]
@@ -295,8 +295,8 @@ mod tests {
         let answer = json!({"hosts": [{"ip": "10.0.0.1", "port": 80, "metadata": {"gRPC_port": "9000"}}]});
         let rules = NacosRules { is_grpc: true, ..RULES };
         let (found, _) = instances(answer.to_string().as_bytes(), rules).unwrap();
-        assert_eq!(shown(&found), ["10.0.0.1:9000 100"]);
-        assert_eq!(shown(&read(&answer).unwrap().0), ["10.0.0.1:80 100"]);
+        assert_eq!(show_instances(&found), ["10.0.0.1:9000 100"]);
+        assert_eq!(show_instances(&read(&answer).unwrap().0), ["10.0.0.1:80 100"]);
     }
 
     #[test]

@@ -157,7 +157,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::parts::shown;
+    use crate::parts::show_instances;
 
     fn read(answer: &Value, is_secure: bool) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
         instances(answer.to_string().as_bytes(), ServiceCombRules { is_secure, default_weight: 100 })
@@ -169,10 +169,10 @@ mod tests {
             "endpoints": ["highway://10.0.0.1:70", "rest://10.0.0.1:443?sslEnabled=true", "rest://10.0.0.1:80"],
             "properties": {"weight": "5", "tag": "a"}, "dataCenterInfo": {"name": "d", "availableZone": "z"}}]});
         let (found, reason) = read(&answer, false).unwrap();
-        assert_eq!((shown(&found), reason), (vec!["10.0.0.1:80 5".to_owned()], None));
+        assert_eq!((show_instances(&found), reason), (vec!["10.0.0.1:80 5".to_owned()], None));
         let names: Vec<&str> = found[0].metadata.keys().map(|name| &**name).collect();
         assert_eq!(names, ["tag", "version", "zone"]);
-        assert_eq!(shown(&read(&answer, true).unwrap().0), ["10.0.0.1:443 5"]);
+        assert_eq!(show_instances(&read(&answer, true).unwrap().0), ["10.0.0.1:443 5"]);
     }
 
     #[test]

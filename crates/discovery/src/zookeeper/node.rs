@@ -54,7 +54,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::parts::shown;
+    use crate::parts::show_instances;
 
     fn read(node: &Value, is_secure: bool) -> Result<Option<ServiceInstance>, String> {
         instance(node.to_string().as_bytes(), is_secure, 100)
@@ -67,10 +67,10 @@ mod tests {
             "registrationTimeUTC": 1, "serviceType": "DYNAMIC", "uriSpec": {"parts": []}});
         let plain = read(&node, false).unwrap().unwrap();
         assert_eq!(plain.metadata.len(), 1);
-        assert_eq!(shown(&[plain]), ["10.0.0.1:80 3"]);
-        assert_eq!(shown(&[read(&node, true).unwrap().unwrap()]), ["10.0.0.1:443 3"]);
+        assert_eq!(show_instances(&[plain]), ["10.0.0.1:80 3"]);
+        assert_eq!(show_instances(&[read(&node, true).unwrap().unwrap()]), ["10.0.0.1:443 3"]);
         let secure_only = json!({"address": "h", "port": null, "sslPort": 443, "payload": null});
-        assert_eq!(shown(&[read(&secure_only, false).unwrap().unwrap()]), ["h:443 100"]);
+        assert_eq!(show_instances(&[read(&secure_only, false).unwrap().unwrap()]), ["h:443 100"]);
     }
 
     #[test]
