@@ -106,7 +106,7 @@ impl Handler for ControlApi {
                 (&Method::POST, ["v1", "gc"]) => respond::empty(StatusCode::OK),
                 (&Method::PUT, ["v1", "plugins", "reload"]) => {
                     parts.reconcile.reload().await;
-                    respond::text(StatusCode::OK, "done")
+                    respond::text_response(StatusCode::OK, "done")
                 }
                 _ => respond::not_found(),
             };

@@ -108,7 +108,7 @@ fn record(
     let all = faults.iter().chain(&view.compile_faults);
     let described = all
         .take(FAULTY_MAX)
-        .map(|fault| json!({ "key": fault.key.as_ref().map(stored_key::text), "reason": in_words(fault) }));
+        .map(|fault| json!({ "key": fault.key.as_ref().map(stored_key::format_stored_key), "reason": in_words(fault) }));
     record["faulty"] = described.collect();
     if role == Role::Viewer {
         hide_set_values(&mut record, question);

@@ -4,7 +4,7 @@
 use model::{ObjectKey, ObjectKind};
 
 /// The text of a key in the store.
-pub(crate) fn text(key: &ObjectKey) -> String {
+pub(crate) fn format_stored_key(key: &ObjectKey) -> String {
     key.path().trim_start_matches('/').to_owned()
 }
 
@@ -29,7 +29,7 @@ mod tests {
             let key = parse_stored_key(path);
             assert_eq!(key.as_ref().map(|key| key.kind), kind, "{path}");
             if let Some(key) = key {
-                assert_eq!(text(&key), path);
+                assert_eq!(format_stored_key(&key), path);
             }
         };
         check("routes/1", Some(ObjectKind::Route));

@@ -217,7 +217,7 @@ fn field_operations(headers: &Map<String, Value>) -> Result<FieldOperations, Str
     let line = |line: &Value| {
         let (name, value) =
             line.as_str().and_then(|line| line.split_once(':')).ok_or("add: a field is `Name: value`")?;
-        let value = fields::text(&Value::from(value.trim()))?;
+        let value = fields::parse_field_text(&Value::from(value.trim()))?;
         Ok::<_, String>((fields::name(name.trim())?, FieldValue::compile_for(name.trim(), &value)?))
     };
     let names = remove.into_iter().flatten().map(|name| fields::name(name.as_str().unwrap_or_default()));

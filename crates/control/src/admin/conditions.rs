@@ -84,7 +84,7 @@ pub(super) async fn changed(parts: &AdminParts, key: &ObjectKey) -> Response<Byt
 }
 
 fn shown(key: &ObjectKey) -> String {
-    crate::stored_key::text(key)
+    crate::stored_key::format_stored_key(key)
 }
 
 /// The revisions in the tags of a field; none if the field is missing.

@@ -18,7 +18,7 @@ pub(super) async fn answer_plugins(parts: &Arc<AdminParts>, name: Option<&str>, 
         (&Method::PUT, Some("reload")) => {
             // Plugins are compiled in, so only the resource file can have changed.
             parts.reconcile.reload().await;
-            respond::text(StatusCode::OK, "done")
+            respond::text_response(StatusCode::OK, "done")
         }
         (method, Some("reload")) => {
             let message =

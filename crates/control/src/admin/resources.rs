@@ -75,7 +75,7 @@ async fn get(
         let entries = all.into_iter().map(|written| entry(&catalog, call.role, written)).collect();
         match listing::list_entries(entries, &call.query, kinds::refers_to_upstreams(target.kind)) {
             Ok(listing) => respond::json(StatusCode::OK, &listing),
-            Err(fault) => respond::text(StatusCode::BAD_REQUEST, fault),
+            Err(fault) => respond::text_response(StatusCode::BAD_REQUEST, fault),
         }
     });
     listed.await.unwrap_or_else(|refusal| *refusal)
@@ -205,7 +205,7 @@ pub(super) fn refusal_of_write(refused: WriteRefusal) -> Response<Bytes> {
     match refused {
         WriteRefusal::NotFound => respond::key_not_found(),
         WriteRefusal::Changed(key) => {
-            let message = format!("{} was changed in the meantime", crate::stored_key::text(&key));
+            let message = format!("{} was changed in the meantime", crate::stored_key::format_stored_key(&key));
             respond::error(StatusCode::PRECONDITION_FAILED, message)
         }
         WriteRefusal::NoConsumer => respond::error(StatusCode::NOT_FOUND, "consumer not found"),

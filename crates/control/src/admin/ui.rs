@@ -111,7 +111,7 @@ fn content_type(name: &str) -> &'static str {
 }
 
 fn plain(status: StatusCode, text: &'static str) -> Response<Bytes> {
-    let mut response = respond::text(status, text);
+    let mut response = respond::text_response(status, text);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -176,7 +176,7 @@ impl<'a, J: Journal> WriteBatch<'a, J> {
         for key in &keys {
             let before = self.written(key).map(indices);
             self.journal
-                .delete(&stored_key::text(key), before.as_ref())
+                .delete(&stored_key::format_stored_key(key), before.as_ref())
                 .map_err(|fault| WriteRefusal::Store(fault.to_string()))?;
         }
         let changes: Vec<SnapshotChange> =

@@ -98,7 +98,7 @@ impl GoodForms {
             modified_index: written.modified_index,
         };
         let forms: BTreeMap<String, GoodForm> =
-            good.map(|written| (stored_key::text(&written.key), form(written))).collect();
+            good.map(|written| (stored_key::format_stored_key(&written.key), form(written))).collect();
         if forms == self.kept && !self.is_behind {
             return;
         }

@@ -254,7 +254,7 @@ impl ConfigSource for EmbeddedStore {
         version: u64,
         key: &ObjectKey,
     ) -> Result<Option<Arc<str>>, WholeRefused> {
-        let found = self.store.object_at(version, &stored_key::text(key))?;
+        let found = self.store.object_at(version, &stored_key::format_stored_key(key))?;
         let record = found.ok_or_else(|| self.not_kept(version))?;
         let sealer = &reconciler.parts.sealer;
         record.map_or(Ok(None), |record| text_of(sealer, StorageMedium::Store, key, record))

@@ -48,7 +48,7 @@ impl VersionFilter {
 
     /// The key of the object as the store writes it.
     pub(crate) fn path(&self) -> Option<String> {
-        self.key.as_ref().map(stored_key::text)
+        self.key.as_ref().map(stored_key::format_stored_key)
     }
 }
 

@@ -107,7 +107,7 @@ pub(crate) fn key_not_found() -> Response<Bytes> {
 }
 
 /// A body of plain text.
-pub(crate) fn text(status: StatusCode, body: &'static str) -> Response<Bytes> {
+pub(crate) fn text_response(status: StatusCode, body: &'static str) -> Response<Bytes> {
     with_body(status, Bytes::from_static(body.as_bytes()))
 }
 

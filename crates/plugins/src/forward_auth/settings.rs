@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::shared::attributes::{attributes, words};
 use crate::shared::config;
-use crate::shared::fields::{is_token, text};
+use crate::shared::fields::{is_token, parse_field_text};
 
 attributes! {
     pub(super) struct ForwardAuthConfig {
@@ -79,7 +79,7 @@ pub(super) fn extra_headers(
 ) -> Result<Vec<(Box<str>, Template)>, String> {
     let compile = |(name, value): (&String, &Value)| {
         let value =
-            Template::compile(&text(value)?).map_err(|error| format!("extra_headers.{name}: {error}"))?;
+            Template::compile(&parse_field_text(value)?).map_err(|error| format!("extra_headers.{name}: {error}"))?;
         Ok((name.as_str().into(), value))
     };
     written.into_iter().flatten().map(compile).collect()

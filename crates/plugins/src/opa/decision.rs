@@ -81,7 +81,7 @@ fn fields(result: &Object) -> DecisionFields {
             _ => return,
         };
         if crate::shared::fields::name(name).is_ok()
-            && crate::shared::fields::text(&serde_json::Value::from(&*text)).is_ok()
+            && crate::shared::fields::parse_field_text(&serde_json::Value::from(&*text)).is_ok()
         {
             fields.push((name.to_owned(), text));
         }

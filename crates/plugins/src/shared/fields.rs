@@ -85,7 +85,7 @@ pub(crate) fn values_or_lists(fields: &Map<String, Value>) -> Result<Vec<(Box<st
 }
 
 fn one_of(field: &str, value: &Value) -> Result<FieldValues, String> {
-    FieldValue::compile_for(field, &text(value)?).map(FieldValues::One)
+    FieldValue::compile_for(field, &parse_field_text(value)?).map(FieldValues::One)
 }
 
 /// The names and values of an object of fields to append; a list is one field for each of its values.
@@ -98,7 +98,7 @@ pub(crate) fn additions(fields: &Map<String, Value>) -> Result<Vec<(Box<str>, Fi
         let name = name(field)?;
         let values = match value {
             Value::Array(values) => compile_all(values)?,
-            value => vec![FieldValue::compile_for(field, &text(value)?)?],
+            value => vec![FieldValue::compile_for(field, &parse_field_text(value)?)?],
         };
         all.extend(values.into_iter().map(|value| (name.clone(), value)));
     }
@@ -106,7 +106,7 @@ pub(crate) fn additions(fields: &Map<String, Value>) -> Result<Vec<(Box<str>, Fi
 }
 
 fn compile_all(values: &[Value]) -> Result<Vec<FieldValue>, String> {
-    values.iter().map(|value| FieldValue::compile(&text(value)?)).collect()
+    values.iter().map(|value| FieldValue::compile(&parse_field_text(value)?)).collect()
 }
 
 /// A field's name.
@@ -125,7 +125,7 @@ pub(crate) fn name(field: &str) -> Result<Box<str>, String> {
 ///
 /// # Errors
 /// It is neither, or holds a control character.
-pub(crate) fn text(value: &Value) -> Result<String, String> {
+pub(crate) fn parse_field_text(value: &Value) -> Result<String, String> {
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
@@ -269,9 +269,9 @@ mod tests {
         for bad in ["", "a b", "a:", "a\n", "ä"] {
             assert!(name(bad).is_err(), "{bad:?}");
         }
-        assert_eq!(text(&Value::from(1.5)).unwrap(), "1.5");
+        assert_eq!(parse_field_text(&Value::from(1.5)).unwrap(), "1.5");
         for bad in [Value::Null, Value::from("a\r\nb"), Value::Bool(true)] {
-            assert!(text(&bad).is_err(), "{bad}");
+            assert!(parse_field_text(&bad).is_err(), "{bad}");
         }
         assert!(FieldValue::compile("${").is_err());
     }

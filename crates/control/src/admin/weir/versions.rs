@@ -77,7 +77,7 @@ async fn object(
     let wanted = key.clone();
     let found = parts.reconcile.run(move |control| control.object_at(version, &wanted)).await;
     let value = answered(found)?.map(|text| with_hidden_secrets(&parts.catalog(), &key, &text));
-    let body = json!({ "version": version, "key": stored_key::text(&key), "value": value });
+    let body = json!({ "version": version, "key": stored_key::format_stored_key(&key), "value": value });
     Ok(respond::json(StatusCode::OK, &body))
 }
 

@@ -120,7 +120,7 @@ impl EtcdSource {
         key: &ObjectKey,
     ) -> Result<Option<Arc<str>>, WholeRefused> {
         self.refuse_newest(reconciler, version)?;
-        let path = stored_key::text(key);
+        let path = stored_key::format_stored_key(key);
         let found = self.handle().block_on(self.etcd.object_at(&self.space, &path, version));
         let record = found.map_err(|fault| self.not_known(reconciler, version, &fault))?;
         let sealer = &reconciler.parts.sealer;

@@ -122,7 +122,7 @@ impl EtcdSource {
         condition: &WriteCondition,
     ) -> bool {
         // Revision 0 is the newest one.
-        let path = stored_key::text(key);
+        let path = stored_key::format_stored_key(key);
         let newest = self.etcd.object_at(&self.space, &path, 0);
         let Ok(newest) = self.handle().block_on(newest) else { return false };
         let index = newest.map(|record| record.modified_index);
@@ -215,7 +215,7 @@ impl Differing {
         let text = self.after.as_ref();
         let text = text.map(|text| sealer.seal_for(StorageMedium::Etcd, &self.key, text).into_owned());
         EtcdOperation {
-            path: stored_key::text(&self.key),
+            path: stored_key::format_stored_key(&self.key),
             place: KeyPrefix::Data,
             text,
             expect: Expected::At(view.written(&self.key).map_or(0, |before| before.modified_index)),

@@ -29,7 +29,7 @@ impl EmbeddedStore {
         transaction.sign(RevisionLabel { at_ms, source: terms.source, by: Arc::clone(terms.author) });
         let revision = if differing.is_empty() { transaction.revision() } else { transaction.advance() };
         for differing in differing {
-            let path = stored_key::text(&differing.key);
+            let path = stored_key::format_stored_key(&differing.key);
             match &differing.after {
                 Some(text) => {
                     let text = reconciler.parts.sealer.seal_for(StorageMedium::Store, &differing.key, text);

@@ -220,7 +220,7 @@ impl ConfigDocument {
         let kept: HashSet<&ObjectKey> = self.objects.iter().map(|object| &object.key).collect();
         let both = self.deletes.iter().filter(|(key, _)| kept.contains(key));
         let fault = |(key, pointer): &(ObjectKey, String)| {
-            self.fault(pointer, format!("{} is also an object of the set", stored_key::text(key)))
+            self.fault(pointer, format!("{} is also an object of the set", stored_key::format_stored_key(key)))
         };
         let faults: Vec<FileFault> = both.map(fault).collect();
         self.faults.extend(faults);
