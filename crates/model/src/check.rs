@@ -48,7 +48,7 @@ pub struct Checked {
 ///
 /// # Errors
 /// Every fault, and the contract's line for the first.
-pub fn object(catalog: &PluginCatalog, key: &ObjectKey, value: &Value) -> Result<Checked, ObjectRefusal> {
+pub fn check_object(catalog: &PluginCatalog, key: &ObjectKey, value: &Value) -> Result<Checked, ObjectRefusal> {
     empty::checked(value, |value| object_as_given(catalog, key, value))
 }
 
@@ -86,7 +86,7 @@ pub fn catalog_among(catalog: &PluginCatalog, extensions: Option<&Value>) -> Plu
     for extension in extensions.and_then(Value::as_array).into_iter().flatten() {
         let id = extension.get("id").and_then(Value::as_str).unwrap_or_default();
         let Ok(key) = ObjectKey::new(ObjectKind::Extension, id) else { continue };
-        if let Ok(Checked { resource: Resource::Extension(extension), .. }) = object(catalog, &key, extension)
+        if let Ok(Checked { resource: Resource::Extension(extension), .. }) = check_object(catalog, &key, extension)
         {
             plugins.set(id, extension.loaded.map(|loaded| loaded.plugin));
         }
@@ -108,7 +108,7 @@ pub fn value(catalog: &PluginCatalog, kind: ObjectKind, value: &Value) -> Result
 }
 
 /// Refuses an `ssl` object with certificates that all ended before `now_s`, in seconds since the Unix epoch.
-/// It is no part of [`object`], because an object that was good when it was written does not become faulty by
+/// It is no part of [`check_object`], because an object that was good when it was written does not become faulty by
 /// the time of day.
 ///
 /// # Errors

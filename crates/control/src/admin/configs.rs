@@ -21,7 +21,7 @@ use crate::serve::RefusalResponse;
 use crate::serve::respond::{self, refused};
 use crate::serve::role::Role;
 use crate::source::file::compose::{collection_of, set, yaml};
-use crate::source::file::object;
+use crate::source::file::parse_item;
 use crate::source::store::SetStatement;
 use crate::view::View;
 
@@ -209,7 +209,7 @@ fn items_of(catalog: &PluginCatalog, kind: ObjectKind, items: &[Value]) -> Resul
         let refused = |reason: String| format!("invalid {name} at index {position}, err: {reason}");
         let index = index_of(&mut item).map_err(refused)?;
         check_item(catalog, kind, id.as_deref(), item.clone()).map_err(refused)?;
-        let object = object(kind, position, item, "").map_err(|(_, reason)| refused(reason))?;
+        let object = parse_item(kind, position, item, "").map_err(|(_, reason)| refused(reason))?;
         if !seen.insert(object.key.clone()) {
             let field = match object.key.kind {
                 ObjectKind::Consumer => "username",

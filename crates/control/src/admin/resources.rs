@@ -195,7 +195,7 @@ fn warnings(parts: &AdminParts, key: &ObjectKey, text: &str) -> Vec<Warning> {
         return view.snapshot.warnings_at(key);
     }
     let value = serde_json::from_str(text).unwrap_or_default();
-    check::object(&parts.catalog(), key, &value)
+    check::check_object(&parts.catalog(), key, &value)
         .map(|checked| checked.warnings.into_vec())
         .unwrap_or_default()
 }

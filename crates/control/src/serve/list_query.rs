@@ -84,7 +84,7 @@ pub(crate) fn collection(path: &[String]) -> Result<(ObjectKind, Option<Arc<str>
 ///
 /// # Errors
 /// 404 for a path that names no object.
-pub(crate) fn object(path: &[String]) -> Result<model::ObjectKey, RefusalResponse> {
+pub(crate) fn parse_object_key(path: &[String]) -> Result<model::ObjectKey, RefusalResponse> {
     let target = ObjectPath::parse(path).filter(|target| target.sub_path.is_empty());
     let key = target.and_then(|target| model::ObjectKey::new(target.kind, &target.key_id()?).ok());
     key.ok_or_else(|| {

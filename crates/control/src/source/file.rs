@@ -15,7 +15,7 @@ use model::{FaultPolicy, PluginCatalog, Snapshot, SnapshotChange};
 use outbound::regular_file;
 
 pub use compose::set as compose;
-pub(crate) use document::object;
+pub(crate) use document::parse_item;
 pub use document::{ConfigDocument, FileObject, dotted};
 pub use expand::{Expanded, Unset, expand};
 

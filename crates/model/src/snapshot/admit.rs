@@ -30,7 +30,7 @@ impl Snapshot {
         value: &Value,
     ) -> Result<Admitted, ObjectRefusal> {
         let catalog = &self.catalog(catalog);
-        let checked = check::object(catalog, key, value)?;
+        let checked = check::check_object(catalog, key, value)?;
         let resource = &checked.resource;
         let mut findings = Findings::default();
         // A credential may be written before its consumer; it serves once the consumer is there.

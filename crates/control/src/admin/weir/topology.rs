@@ -16,7 +16,7 @@ use crate::admin::call::{AdminParts, Call};
 use crate::references;
 use crate::route_target::{self, RouteTarget};
 use crate::serve::RefusalResponse;
-use crate::serve::list_query::{limit, object};
+use crate::serve::list_query::{limit, parse_object_key};
 use crate::serve::query::segments;
 use crate::serve::respond::{self, refused};
 use crate::summary::{EndpointRates, ListState, Rates, Summary};
@@ -41,7 +41,7 @@ pub(super) async fn answer_topology(parts: &Arc<AdminParts>, call: &Call) -> Res
 }
 
 fn focus(text: &str) -> Result<ObjectKey, RefusalResponse> {
-    let key = object(&segments(text)).ok();
+    let key = parse_object_key(&segments(text)).ok();
     key.filter(|key| matches!(key.kind, ObjectKind::Route | ObjectKind::Service | ObjectKind::Upstream))
         .ok_or_else(|| refused("the argument focus must be routes/ID, services/ID or upstreams/ID"))
 }

@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 
 use crate::admin::call::{AdminParts, Call};
 use crate::references::{self, ObjectReference};
-use crate::serve::list_query::{limit, object};
+use crate::serve::list_query::{limit, parse_object_key};
 use crate::serve::{RefusalResponse, respond};
 use crate::view::View;
 
 /// Answers `weir/usage/KIND/ID?limit=`.
 pub(super) async fn answer_usage(parts: &Arc<AdminParts>, path: &[String], call: &Call) -> Response<Bytes> {
     let found = async {
-        let key = object(path)?;
+        let key = parse_object_key(path)?;
         let limit = limit(&call.query, LIMIT_MAX, LIMIT_MAX)?;
         let view = parts.view.load();
         respond::blocking(move || usage(&view, &key, limit)).await

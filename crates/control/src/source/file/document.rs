@@ -248,7 +248,7 @@ impl ConfigDocument {
         for (index, item) in items.into_iter().enumerate() {
             let pointer = format!("{pointer}/{index}");
             let text = is_protective(kind, &item).then(|| item.to_string());
-            match object(kind, index, item, &pointer) {
+            match parse_item(kind, index, item, &pointer) {
                 Ok(object) if seen.insert(object.key.clone()) => self.objects.push(object),
                 Ok(object) => {
                     let reason = format!("the id `{}` is there twice; the first one counts", object.key.id);
@@ -307,7 +307,7 @@ fn escaped(name: &str) -> String {
 }
 
 /// One item of a collection; the error is a pointer below the item and the reason.
-pub(crate) fn object(
+pub(crate) fn parse_item(
     kind: ObjectKind,
     index: usize,
     item: Value,
