@@ -171,7 +171,7 @@ settings! {
         /// none; 443 is left out of the URI. 0: that of the first TLS listener.
         redirect_https_port_number: u32 = parse::count::<0, 65_535>("PORT", "0"),
         /// Milliseconds that a client gets for its TLS handshake.
-        tls_handshake_timeout_ms: u64 = parse::number::<10, 600_000>("MS", "10000"),
+        tls_handshake_timeout_ms: u64 = parse::parse_number::<10, 600_000>("MS", "10000"),
         /// File that the secrets of every TLS connection are appended to, for debugging with captured
         /// packets. With it all traffic can be read: never set it in production.
         tls_key_log: Option<PathBuf> = parse::optional_path("FILE", ""),
@@ -230,17 +230,17 @@ settings! {
         /// configuration.
         etcd_verify: bool = parse::switch("true|false", "true"),
         /// Milliseconds that an endpoint of etcd gets to answer; then the next is asked.
-        etcd_timeout_ms: u64 = parse::number::<100, 600_000>("MS", "5000"),
+        etcd_timeout_ms: u64 = parse::parse_number::<100, 600_000>("MS", "5000"),
         /// Most objects that one step may change in etcd, plus one. `weir apply` does a whole file in one
         /// step; etcd itself takes 128 operations unless its `--max-txn-ops` says otherwise.
         etcd_max_operations: usize = parse::size::<2, 1_000_000>("N", "100"),
         /// Seconds that a report of this instance lives in etcd, at `data_plane/server_info/ID` below the
         /// prefix; it is renewed after half of them. 0: no reports. Less than 3 counts as 3. Instances
         /// without an Admin API do not report.
-        server_info_report_seconds ("server_info_report"): u64 = parse::number::<0, 86_400>("SECONDS", "0"),
+        server_info_report_seconds ("server_info_report"): u64 = parse::parse_number::<0, 86_400>("SECONDS", "0"),
         /// Seconds that a start waits for etcd when this node's disk has no copy of what it held; then the
         /// start fails.
-        etcd_start_timeout_seconds ("etcd_start_timeout"): u64 = parse::number::<1, 86_400>("SECONDS", "30"),
+        etcd_start_timeout_seconds ("etcd_start_timeout"): u64 = parse::parse_number::<1, 86_400>("SECONDS", "30"),
     }
     section "Admin API" {
         /// The Admin key. Only from the environment, so that it is neither in a file nor in a list of
@@ -317,7 +317,7 @@ settings! {
         /// `FILE cleanup NAME VALUE` to remove it; it ends with 0 if that is done.
         acme_dns_hook: Option<PathBuf> = parse::optional_path("FILE", ""),
         /// Seconds from the end of that command until every name server of the zone has the record.
-        acme_dns_wait_seconds ("acme_dns_wait"): u64 = parse::number::<0, 600>("SECONDS", "10"),
+        acme_dns_wait_seconds ("acme_dns_wait"): u64 = parse::parse_number::<0, 600>("SECONDS", "10"),
         /// Names that get a certificate when a client first asks for them in a TLS handshake: names, or
         /// `*.shop.example` for all of one more label. The first handshake fails; a later one succeeds.
         acme_on_demand: Vec<String> = parse::acme_names("NAME,…", ""),
@@ -337,12 +337,12 @@ settings! {
         encryption_keyring: Keyring = parse::keyring("KEY,…", ""),
         /// Milliseconds that a value from a secret manager (`$secret://…`) counts as fresh; then it is asked
         /// for again, and a new one comes into force without a write.
-        secret_refresh_ms: u64 = parse::number::<100, 86_400_000>("MS", "60000"),
+        secret_refresh_ms: u64 = parse::parse_number::<100, 86_400_000>("MS", "60000"),
         /// Milliseconds that the last value is used while its secret manager does not answer. Then what needs
         /// it is closed. At least `secret_refresh_ms`.
-        secret_stale_ms: u64 = parse::number::<100, 604_800_000>("MS", "3600000"),
+        secret_stale_ms: u64 = parse::parse_number::<100, 604_800_000>("MS", "3600000"),
         /// Milliseconds that a secret manager gets to answer, from the look-up of its name on.
-        secret_timeout_ms: u64 = parse::number::<10, 60_000>("MS", "5000"),
+        secret_timeout_ms: u64 = parse::parse_number::<10, 60_000>("MS", "5000"),
         /// CA certificates (PEM) that a secret manager's certificate is checked against. Without one, the
         /// system's. Read when the first manager is asked.
         secret_ca: Option<PathBuf> = parse::optional_path("FILE", ""),
@@ -354,7 +354,7 @@ settings! {
         /// Milliseconds that a worker may not turn its event loop before it is given up: its connections are
         /// ended, and another thread takes its place. With more than four such threads that have not ended
         /// the process exits with status 70, so that its supervisor starts it again. 0 never gives one up.
-        worker_stall_timeout_ms: u64 = parse::number::<0, 3_600_000>("MS", "30000"),
+        worker_stall_timeout_ms: u64 = parse::parse_number::<0, 3_600_000>("MS", "30000"),
         /// Let the kernel write core dumps of this process, up to the hard limit of RLIMIT_CORE. Switched
         /// off, the soft limit is 0, because a core dump holds private keys and requests. It takes effect at
         /// a start or a binary upgrade.
@@ -362,18 +362,18 @@ settings! {
         /// Pin each worker to one core.
         pin: bool = parse::switch("true|false", "false"),
         /// Seconds that open requests get to finish after TERM or QUIT.
-        grace_seconds ("grace"): u64 = parse::number::<0, 86_400>("SECONDS", "30"),
+        grace_seconds ("grace"): u64 = parse::parse_number::<0, 86_400>("SECONDS", "30"),
         /// Seconds between TERM or QUIT and the end of accepting: the instance is taken out of its registries
         /// and is not ready (`/status/ready`), and still serves, so that balancers and clients that have its
         /// address learn of its end first. A second TERM ends this time.
-        drain_delay_seconds ("drain_delay"): u64 = parse::number::<0, 3600>("SECONDS", "0"),
+        drain_delay_seconds ("drain_delay"): u64 = parse::parse_number::<0, 3600>("SECONDS", "0"),
         /// Seconds that the old process goes on after an upgrade (USR2, `weir upgrade`) for requests, event
         /// streams, downloads and tunnels that are open there; it ends when the last of them has ended. 0
         /// ends it at once.
-        upgrade_grace_seconds ("upgrade_grace"): u64 = parse::number::<0, 31_536_000>("SECONDS", "3600"),
+        upgrade_grace_seconds ("upgrade_grace"): u64 = parse::parse_number::<0, 31_536_000>("SECONDS", "3600"),
         /// Seconds that a new process gets to take over after USR2 (`weir upgrade`), until it is ended and
         /// this one goes on.
-        upgrade_timeout_seconds ("upgrade_timeout"): u64 = parse::number::<1, 86_400>("SECONDS", "60"),
+        upgrade_timeout_seconds ("upgrade_timeout"): u64 = parse::parse_number::<1, 86_400>("SECONDS", "60"),
     }
     section "Routing" {
         /// How routes are found: `radixtree_host_uri` (host first, then path), `radixtree_uri` (path first,
@@ -461,7 +461,7 @@ settings! {
         plugin_runner_environment: Vec<String> = runner::environment("NAME,…", ""),
         /// Milliseconds that a call of the plugin runner may take, its questions included; then it counts as
         /// failed.
-        plugin_runner_timeout_ms: u64 = parse::number::<10, 59_000>("MS", "59000"),
+        plugin_runner_timeout_ms: u64 = parse::parse_number::<10, 59_000>("MS", "59000"),
     }
     section "Logs" {
         /// Where finished requests are logged: `off`, `stdout` or a file, which is made with mode 0640.
@@ -491,15 +491,15 @@ settings! {
         /// new ones, without a program from outside.
         log_rotate: bool = parse::switch("true|false", "false"),
         /// Between two rotations, which are at multiples of it, in UTC.
-        log_rotate_interval_seconds ("log_rotate_interval"): u64 = parse::number::<1, 31_536_000>("SECONDS", "3600"),
+        log_rotate_interval_seconds ("log_rotate_interval"): u64 = parse::parse_number::<1, 31_536_000>("SECONDS", "3600"),
         /// Rotated files of each log that are kept; older ones are removed.
         log_rotate_max_kept: usize = parse::size::<0, 1_000_000>("COUNT", "168"),
         /// Size from which a log is rotated before its time; 0 rotates by time alone.
-        log_rotate_max_bytes ("log_rotate_max_size"): u64 = parse::number::<0, 1_000_000_000_000_000>("BYTES", "0"),
+        log_rotate_max_bytes ("log_rotate_max_size"): u64 = parse::parse_number::<0, 1_000_000_000_000_000>("BYTES", "0"),
         /// Pack rotated files with `tar`, which has to be installed.
         log_rotate_compression: bool = parse::switch("true|false", "false"),
         /// Longest time that packing a file may take; then the file stays as it is.
-        log_rotate_timeout_ms ("log_rotate_timeout"): u64 = parse::number::<1, 86_400_000>("MS", "10000"),
+        log_rotate_timeout_ms ("log_rotate_timeout"): u64 = parse::parse_number::<1, 86_400_000>("MS", "10000"),
     }
     section "Client limits" {
         /// Most bytes of a request head, request line included. A larger one is answered 431.
@@ -511,43 +511,43 @@ settings! {
         /// HTTP/2 and HTTP/3 do not count.
         max_header_fields: usize = parse::size::<8, 10_000>("N", "100"),
         /// Milliseconds from the first byte of a request head to its last.
-        head_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "10000"),
+        head_timeout_ms: u64 = parse::parse_number::<1, 86_400_000>("MS", "10000"),
         /// Milliseconds a kept-alive connection may wait for its next request.
-        idle_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
+        idle_timeout_ms: u64 = parse::parse_number::<1, 86_400_000>("MS", "60000"),
         /// Milliseconds between two reads of what a client still sends of its request after the response that
         /// ends the connection. The rest is read and dropped, so that a client that sends its whole request
         /// first sees an early answer such as 401 or 413.
-        client_linger_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "5000"),
+        client_linger_timeout_ms: u64 = parse::parse_number::<1, 86_400_000>("MS", "5000"),
         /// Longest time for that in all, in milliseconds; 0 closes the connection at once.
-        client_linger_time_ms: u64 = parse::number::<0, 86_400_000>("MS", "30000"),
+        client_linger_time_ms: u64 = parse::parse_number::<0, 86_400_000>("MS", "30000"),
         /// Most connections of one worker that are read in that way at the same time. Further ones end after
         /// 2 seconds or 256 KiB, as all do while memory is short or the listener closes; the oldest ones end
         /// first where connections or open files run out.
         max_lingering_connections: u32 = parse::count::<0, 1_000_000>("N", "4096"),
         /// Milliseconds between two reads of a request body.
-        client_body_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
+        client_body_timeout_ms: u64 = parse::parse_number::<1, 86_400_000>("MS", "60000"),
         /// Milliseconds in which a client must take some of its response. Otherwise it is cut off.
-        client_send_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
+        client_send_timeout_ms: u64 = parse::parse_number::<1, 86_400_000>("MS", "60000"),
         /// Fewest bytes a second that a client must send of a request body while it is waited for, over
         /// `client_rate_window_ms`; 0 is no limit. A slower one is answered 408: a byte now and then must not
         /// hold a connection for ever. A body of unknown length over HTTP/2 or HTTP/3, as calls of gRPC have,
         /// may be a stream of messages: it has no rate, and `timeout.read` of its route in place of
         /// `client_body_timeout_ms`. Set the rate to 0 where clients of HTTP/1 send streams that are quiet
         /// for longer than the window.
-        client_min_body_rate: u64 = parse::number::<0, { i64::MAX as u64 }>("BYTES", "128"),
+        client_min_body_rate: u64 = parse::parse_number::<0, { i64::MAX as u64 }>("BYTES", "128"),
         /// Fewest bytes a second that a client must take of a response while it is waited for, over
         /// `client_rate_window_ms`; 0 is no limit. A slower one is cut off. A stream of which nothing is
         /// ready does not count.
-        client_min_send_rate: u64 = parse::number::<0, { i64::MAX as u64 }>("BYTES", "128"),
+        client_min_send_rate: u64 = parse::parse_number::<0, { i64::MAX as u64 }>("BYTES", "128"),
         /// Milliseconds over which those two rates are judged; long enough for a mobile link that is gone for
         /// a moment.
-        client_rate_window_ms: u64 = parse::number::<1, 86_400_000>("MS", "30000"),
+        client_rate_window_ms: u64 = parse::parse_number::<1, 86_400_000>("MS", "30000"),
         /// Milliseconds from the first byte of a request to the last of its response; 0 is no limit. Past it
         /// the answer is 504, or cut off where it had begun. Off, since the route's timeouts say how long a
         /// node may take, and a stream of events may go on for hours.
-        request_timeout_ms: u64 = parse::number::<0, 86_400_000>("MS", "0"),
+        request_timeout_ms: u64 = parse::parse_number::<0, 86_400_000>("MS", "0"),
         /// Most bytes of a request body; 0 is no limit. A larger one is answered 413.
-        max_body_bytes: u64 = parse::number::<0, { i64::MAX as u64 }>("BYTES", "0"),
+        max_body_bytes: u64 = parse::parse_number::<0, { i64::MAX as u64 }>("BYTES", "0"),
         /// Most bytes of a request body that is read before a node is chosen, because a `post_arg_…`,
         /// `post_arg.…`, `graphql_…` or `request_body` variable of a route or plugin lies in it. A longer one
         /// passes on as it comes, and the variable is unset.
@@ -558,7 +558,7 @@ settings! {
         wait_for_body_bytes: usize = parse::size::<0, 1_048_576>("BYTES", "2048"),
         /// Requests after which a connection is closed; 0 is no limit. An HTTP/2 connection is sent GOAWAY
         /// first.
-        max_requests_per_connection: u64 = parse::number::<0, { i64::MAX as u64 }>("N", "0"),
+        max_requests_per_connection: u64 = parse::parse_number::<0, { i64::MAX as u64 }>("N", "0"),
         /// Requests that one HTTP/2 connection may have in flight. Further ones are refused in a way that
         /// lets the client send them again. A browser opens about 100.
         http2_max_streams: u32 = parse::count::<1, 1_000>("N", "128"),
@@ -617,13 +617,13 @@ settings! {
         /// Try names also with the search domains of `/etc/resolv.conf` behind them, by its rules (`ndots`).
         dns_search: bool = parse::switch("true|false", "true"),
         /// Milliseconds a name server gets to answer. Then it is asked once more.
-        dns_timeout_ms: u64 = parse::number::<10, 60_000>("MS", "5000"),
+        dns_timeout_ms: u64 = parse::parse_number::<10, 60_000>("MS", "5000"),
         /// An answer holds at least so many milliseconds, however short its TTL is: no name is asked for more
         /// often.
-        dns_ttl_min_ms: u64 = parse::number::<10, 86_400_000>("MS", "1000"),
+        dns_ttl_min_ms: u64 = parse::parse_number::<10, 86_400_000>("MS", "1000"),
         /// An answer holds at most so many milliseconds, however long its TTL is. Equal to `dns_ttl_min_ms`,
         /// it takes the place of every TTL.
-        dns_ttl_max_ms: u64 = parse::number::<10, 86_400_000>("MS", "300000"),
+        dns_ttl_max_ms: u64 = parse::parse_number::<10, 86_400_000>("MS", "300000"),
         /// Service registries that upstreams may take their nodes from (`discovery_type`): a map with a block
         /// for each, such as `discovery: {consul: {servers: ["http://127.0.0.1:8500"]}}`, in APISIX's shape.
         /// On the command line and in the environment it is JSON.
@@ -660,11 +660,11 @@ settings! {
         upstream_health_checks: bool = parse::switch("true|false", "true"),
         /// Milliseconds to connect to a node, TLS handshake included, where the route and upstream say
         /// nothing.
-        upstream_connect_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
+        upstream_connect_timeout_ms: u64 = parse::parse_number::<1, 86_400_000>("MS", "60000"),
         /// Milliseconds between two writes to a node, where the route and upstream say nothing.
-        upstream_send_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
+        upstream_send_timeout_ms: u64 = parse::parse_number::<1, 86_400_000>("MS", "60000"),
         /// Milliseconds between two reads from a node, where the route and upstream say nothing.
-        upstream_read_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
+        upstream_read_timeout_ms: u64 = parse::parse_number::<1, 86_400_000>("MS", "60000"),
         /// Requests that share one HTTP/2 connection to a node at the same time, if the node allows as many;
         /// another connection is opened for further ones. Each worker has connections of its own.
         upstream_http2_max_streams: u32 = parse::count::<1, 16_384>("N", "100"),
@@ -673,17 +673,17 @@ settings! {
         /// Milliseconds after which a node that has sent nothing on an HTTP/2 connection is sent a PING,
         /// while requests wait for it; 0 is never. Later PINGs are further apart, because gRPC servers close
         /// connections with many.
-        upstream_http2_ping_after_ms: u64 = parse::number::<0, 86_400_000>("MS", "30000"),
+        upstream_http2_ping_after_ms: u64 = parse::parse_number::<0, 86_400_000>("MS", "30000"),
         /// Milliseconds in which a node has to answer a PING; otherwise its connection is closed.
-        upstream_http2_ping_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "20000"),
+        upstream_http2_ping_timeout_ms: u64 = parse::parse_number::<1, 86_400_000>("MS", "20000"),
         /// Bytes of one gRPC message, in either direction; a call with a longer one ends with
         /// RESOURCE_EXHAUSTED. 0 is no limit: messages pass in pieces, so that their size costs no memory,
         /// and servers have limits of their own.
-        grpc_max_message_bytes: u64 = parse::number::<0, { i64::MAX as u64 }>("BYTES", "0"),
+        grpc_max_message_bytes: u64 = parse::parse_number::<0, { i64::MAX as u64 }>("BYTES", "0"),
         /// Milliseconds without a byte either way after which a tunnel (WebSocket) is closed, where the route
         /// and upstream say nothing; otherwise their `timeout.read` counts, as in APISIX. Long, because
         /// WebSocket clients commonly send nothing between pings.
-        tunnel_idle_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "3600000"),
+        tunnel_idle_timeout_ms: u64 = parse::parse_number::<1, 86_400_000>("MS", "3600000"),
     }
 }
 

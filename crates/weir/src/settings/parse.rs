@@ -162,7 +162,7 @@ pub(super) fn switch(given: &SettingTexts) -> Result<bool, String> {
 }
 
 /// A whole number from `LEAST` to `MOST`.
-pub(super) fn number<const LEAST: u64, const MOST: u64>(given: &SettingTexts) -> Result<u64, String> {
+pub(super) fn parse_number<const LEAST: u64, const MOST: u64>(given: &SettingTexts) -> Result<u64, String> {
     let text = single(given)?;
     let plain = text.replace('_', "");
     match plain.parse::<u64>() {
@@ -174,12 +174,12 @@ pub(super) fn number<const LEAST: u64, const MOST: u64>(given: &SettingTexts) ->
 
 /// As [`number`], as a `usize`.
 pub(super) fn size<const LEAST: u64, const MOST: u64>(given: &SettingTexts) -> Result<usize, String> {
-    number::<LEAST, MOST>(given).map(|number| usize::try_from(number).unwrap_or(usize::MAX))
+    parse_number::<LEAST, MOST>(given).map(|number| usize::try_from(number).unwrap_or(usize::MAX))
 }
 
 /// As [`number`], as a `u32`.
 pub(super) fn count<const LEAST: u64, const MOST: u64>(given: &SettingTexts) -> Result<u32, String> {
-    number::<LEAST, MOST>(given).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
+    parse_number::<LEAST, MOST>(given).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }
 
 /// An amount of memory, `auto` or `off`.

@@ -42,7 +42,7 @@ pub(super) fn choose(head: &OriginRequestHead<'_>, body_bytes: u64, output: &mut
     }
     let path = head.target.split(|&byte| byte == b'?').next().unwrap_or_default();
     let mut parts = path.split(|&byte| byte == b'/').skip(1);
-    let (first, number) = (parts.next().unwrap_or_default(), parts.next().and_then(number));
+    let (first, number) = (parts.next().unwrap_or_default(), parts.next().and_then(parse_decimal));
     match (first, number) {
         (b"status", Some(status @ 200..=599)) => {
             reply.text(status as u16, &format!("status {status}\n"));
@@ -197,7 +197,7 @@ fn echo(head: &OriginRequestHead<'_>, body_bytes: u64) -> String {
 }
 
 /// A decimal number.
-pub(super) fn number(text: &[u8]) -> Option<u64> {
+pub(super) fn parse_decimal(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 

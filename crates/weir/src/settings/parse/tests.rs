@@ -125,7 +125,7 @@ fn lists_refuse_one_bad_entry() {
 #[test]
 fn numbers_keep_their_bounds() {
     let check = |text: &str, expected: Option<u64>| {
-        assert_eq!(number::<1, 10>(&given(text)).ok(), expected, "{text}");
+        assert_eq!(parse_number::<1, 10>(&given(text)).ok(), expected, "{text}");
     };
     check("1", Some(1));
     check("10", Some(10));
