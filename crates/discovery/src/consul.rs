@@ -282,7 +282,7 @@ async fn follow(agent: Agent, services: Services, key: ServiceKey, watches: Arc<
     let is_blocking = watch.is_some();
     loop {
         let answer = match agent.next(&target, &mut position, is_blocking).await {
-            Ok(body) => answer::instances(body.as_deref().unwrap_or(b"[]"), agent.block.weight),
+            Ok(body) => answer::read_consul_instances(body.as_deref().unwrap_or(b"[]"), agent.block.weight),
             Err(reason) => Err(reason),
         };
         let answer = match answer {

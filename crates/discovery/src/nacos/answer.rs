@@ -78,7 +78,7 @@ pub(super) struct NacosRules {
 ///
 /// # Errors
 /// The text is no such answer, Nacos refuses, or no instance is usable.
-pub(super) fn instances(
+pub(super) fn read_nacos_instances(
     text: &[u8],
     rules: NacosRules,
 ) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
@@ -213,7 +213,7 @@ mod tests {
     const RULES: NacosRules = NacosRules { default_weight: 100, is_grpc: false };
 
     fn read(answer: &Value) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
-        instances(answer.to_string().as_bytes(), RULES)
+        read_nacos_instances(answer.to_string().as_bytes(), RULES)
     }
 
     #[test]
@@ -242,13 +242,13 @@ mod tests {
                 format!(r#"{{"code":0,"data":{{"hosts":[{}]}}}}"#, host(&metadata)),
                 format!(r#"{{"code":0,"data":[{}]}}"#, host(&metadata)),
             ] {
-                let error = instances(answer.as_bytes(), RULES).unwrap_err();
+                let error = read_nacos_instances(answer.as_bytes(), RULES).unwrap_err();
                 assert!(error.contains(expected), "{error}");
             }
         }
         // Members that are not used take no memory.
         let unused = format!(r#"{{"other":{},"hosts":[{}]}}"#, flat(60_000), host("1"));
-        assert_eq!(instances(unused.as_bytes(), RULES).unwrap().0.len(), 1);
+        assert_eq!(read_nacos_instances(unused.as_bytes(), RULES).unwrap().0.len(), 1);
     }
 
     #[test]
@@ -261,7 +261,7 @@ mod tests {
                 .contains("21002")
         );
         for text in ["", "<html>", "{", "[]", "{}", "{\"hosts\":[{\"ip\":\"10.0.0.1\"", "{\"data\":7}"] {
-            assert!(instances(text.as_bytes(), RULES).is_err(), "{text}");
+            assert!(read_nacos_instances(text.as_bytes(), RULES).is_err(), "{text}");
         }
     }
 
@@ -294,7 +294,7 @@ mod tests {
     fn port_of_grpc_is_used_for_grpc() {
         let answer = json!({"hosts": [{"ip": "10.0.0.1", "port": 80, "metadata": {"gRPC_port": "9000"}}]});
         let rules = NacosRules { is_grpc: true, ..RULES };
-        let (found, _) = instances(answer.to_string().as_bytes(), rules).unwrap();
+        let (found, _) = read_nacos_instances(answer.to_string().as_bytes(), rules).unwrap();
         assert_eq!(show_instances(&found), ["10.0.0.1:9000 100"]);
         assert_eq!(show_instances(&read(&answer).unwrap().0), ["10.0.0.1:80 100"]);
     }

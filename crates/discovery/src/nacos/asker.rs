@@ -76,7 +76,7 @@ impl NacosClient {
             _ => reply.ok().map_err(PollFailure::Service)?,
         };
         let rules = NacosRules { is_grpc: is_grpc(key), ..self.rules };
-        let (instances, reason) = answer::instances(body, rules).map_err(PollFailure::Service)?;
+        let (instances, reason) = answer::read_nacos_instances(body, rules).map_err(PollFailure::Service)?;
         Ok(PollAnswer::Whole(ServiceLookup::Instances(instances, reason), None))
     }
 

@@ -38,7 +38,7 @@ pub(super) struct ServiceCombRules {
 ///
 /// # Errors
 /// The text is no such answer, or no instance is usable.
-pub(super) fn instances(
+pub(super) fn read_servicecomb_instances(
     text: &[u8],
     rules: ServiceCombRules,
 ) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
@@ -160,7 +160,7 @@ mod tests {
     use crate::parts::show_instances;
 
     fn read(answer: &Value, is_secure: bool) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
-        instances(answer.to_string().as_bytes(), ServiceCombRules { is_secure, default_weight: 100 })
+        read_servicecomb_instances(answer.to_string().as_bytes(), ServiceCombRules { is_secure, default_weight: 100 })
     }
 
     #[test]
@@ -186,7 +186,7 @@ mod tests {
         for text in ["", "x", "[]", "{\"instances\":[{", "{\"error\":\"no backend\"}", "{\"Instances\":null}"]
         {
             assert!(
-                instances(text.as_bytes(), ServiceCombRules { is_secure: false, default_weight: 1 }).is_err(),
+                read_servicecomb_instances(text.as_bytes(), ServiceCombRules { is_secure: false, default_weight: 1 }).is_err(),
                 "{text}"
             );
         }
