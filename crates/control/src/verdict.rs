@@ -180,7 +180,7 @@ fn unknown_kind(name: &str) -> String {
 
 /// Appends the count of objects of each kind that are not in force as written, and the count of faults of the
 /// source as a whole.
-pub(crate) fn write_metrics(view: &View, text: &mut String) {
+pub(crate) fn write_verdict_metrics(view: &View, text: &mut String) {
     let mut counts: BTreeMap<(ObjectKind, VerdictState), usize> = BTreeMap::new();
     let mut skipped = 0;
     for verdict in view.verdicts(None) {

@@ -156,7 +156,7 @@ impl ServiceDiscovery {
 
     /// Appends the metrics of all registries. An instance without registries has none.
     pub fn write_metrics(&self, text: &mut String) {
-        show::write_metrics(&self.shared, text);
+        show::write_discovery_metrics(&self.shared, text);
         if let Some(routes) = &self.shared.auto_routes {
             routes.write_metrics(text);
         }

@@ -28,7 +28,7 @@ use thiserror::Error;
 use guard::{Leaked, guarded};
 use versions::RevisionLog;
 
-pub(crate) use failures::write_metrics;
+pub(crate) use failures::write_store_metrics;
 pub use guard::panic_is_expected;
 pub use instance::{InstanceListener, RunningInstance};
 pub(crate) use lock::make_directory;
