@@ -175,7 +175,7 @@ fn serve<'a, 'j: 'a, S: DownstreamStream>(
         journey.chains = Chains::new(generation, journey.exchange.decision.route);
         context.local.shared.check_memory(journey.chains.priority())?;
         if journey.chains.concern_request(generation) {
-            let reply = phases::request(journey).await?;
+            let reply = phases::run_request_phases(journey).await?;
             if admission == Admission::LedToTls && !is_redirect(reply.as_ref()) {
                 return Err(client_certificate::cleartext_refusal());
             }

@@ -206,7 +206,7 @@ impl LogPlugin for KafkaLogger {
     fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>> {
         Some(match self.meta_format {
             MetaFormat::Default => contents.json_of_route(exchange),
-            MetaFormat::Origin => origin::request(exchange, contents),
+            MetaFormat::Origin => origin::render_request_text(exchange, contents),
         })
     }
 

@@ -102,7 +102,7 @@ impl ZooKeeperSession {
     /// # Errors
     /// The connection is lost.
     pub(super) async fn send(&mut self, xid: i32, request: &ZooKeeperRequest) -> Result<(), String> {
-        self.write(&wire::request(xid, request)).await
+        self.write(&wire::encode_request(xid, request)).await
     }
 
     /// The next frame; none when a ping is due. It may be dropped and called again.

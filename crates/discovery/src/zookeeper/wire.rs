@@ -72,7 +72,7 @@ pub(super) fn ping() -> Vec<u8> {
 }
 
 /// A request with its number.
-pub(super) fn request(xid: i32, request: &ZooKeeperRequest) -> Vec<u8> {
+pub(super) fn encode_request(xid: i32, request: &ZooKeeperRequest) -> Vec<u8> {
     let (operation, path) = match request {
         ZooKeeperRequest::Exists(path) => (EXISTS, path),
         ZooKeeperRequest::Data(path) => (GET_DATA, path),
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn requests_have_the_published_form() {
-        let bytes = request(7, &ZooKeeperRequest::Children("/a".to_owned()));
+        let bytes = encode_request(7, &ZooKeeperRequest::Children("/a".to_owned()));
         assert_eq!(bytes, [0, 0, 0, 15, 0, 0, 0, 7, 0, 0, 0, 12, 0, 0, 0, 2, b'/', b'a', 1]);
         assert_eq!(encode_connect(1000).len(), 4 + 45);
         assert_eq!(ping(), [0, 0, 0, 8, 255, 255, 255, 254, 0, 0, 0, 11]);

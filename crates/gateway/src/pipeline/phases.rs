@@ -268,7 +268,7 @@ fn enter(
 }
 
 /// Runs the request phases up to the selection of an endpoint; a reply ends the exchange.
-pub(super) async fn request<S: DownstreamStream>(
+pub(super) async fn run_request_phases<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
 ) -> Result<Option<LocalReply>, ExchangeFailure> {
     refuse_what_is_incomplete(journey.run, &journey.chains)?;
