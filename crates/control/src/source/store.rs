@@ -321,7 +321,7 @@ impl ConfigStore {
     }
 
     fn unusable(&self, reason: impl ToString) -> StoreError {
-        failures::note();
+        failures::count_store_failure();
         StoreError::Unusable { path: self.path.clone(), reason: reason.to_string() }
     }
 }

@@ -34,7 +34,7 @@ pub fn painted(report: &RunReport, result: &ScenarioResult, paint: Paint) -> Str
     for sentence in remarks(&summaries, &measured) {
         out += &line(&sentence);
     }
-    for note in result.notes.iter().chain(&libraries::note(report, result)) {
+    for note in result.notes.iter().chain(&libraries::note_tls_libraries(report, result)) {
         out += &line(note);
     }
     // A contender that is absent from the whole run is only named here; the reasons are at the end of the

@@ -16,7 +16,7 @@ use crate::sealing::{Sealer, StorageMedium};
 use crate::source::etcd::EtcdState;
 use crate::source::etcd::{
     EtcdError, EtcdOperation, EtcdSource, EtcdWriteOutcome, Expected, KeyPrefix, MAX_OPERATIONS,
-    MAX_TRANSACTION_BYTES, note,
+    MAX_TRANSACTION_BYTES, build_note_operation,
 };
 use crate::source::store::{RevisionLabel, StoreError, VersionSource};
 use crate::stored_key;
@@ -82,7 +82,7 @@ impl EtcdSource {
             let mut group: Vec<EtcdOperation> = operations.by_ref().take(*count).collect();
             let by = Arc::clone(&signed.author);
             let label = RevisionLabel { at_ms: now_ms, source: VersionSource::Admin, by };
-            group.push(note(&label, group.iter().map(|operation| operation.path.clone())));
+            group.push(build_note_operation(&label, group.iter().map(|operation| operation.path.clone())));
             group
         };
         let groups: Vec<Vec<EtcdOperation>> = planned.iter().map(group).collect();
@@ -170,7 +170,7 @@ impl EtcdSource {
         let mut operations: Vec<EtcdOperation> =
             differing.iter().map(|differing| differing.operation(&view, &reconciler.parts.sealer)).collect();
         let label = RevisionLabel { at_ms, source: terms.source, by: Arc::clone(terms.author) };
-        operations.push(note(&label, operations.iter().map(|operation| operation.path.clone())));
+        operations.push(build_note_operation(&label, operations.iter().map(|operation| operation.path.clone())));
         fits_into_one(&operations, self.max_operations)?;
         let collections: Vec<&str> = ObjectKind::ALL
             .into_iter()

@@ -8,7 +8,7 @@ use stdx::prometheus_text::scalar;
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// Counts one failed call.
-pub(super) fn note() {
+pub(super) fn count_store_failure() {
     COUNT.fetch_add(1, Ordering::Relaxed);
 }
 

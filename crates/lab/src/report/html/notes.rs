@@ -10,7 +10,7 @@ use crate::result::{RunReport, ScenarioResult};
 /// The notes of a scenario; empty if there are none.
 pub(super) fn of_scenario(report: &RunReport, result: &ScenarioResult, summaries: &[Summary<'_>]) -> String {
     let measured: Vec<&Summary<'_>> = summaries.iter().filter(|summary| summary.rounds > 0).collect();
-    let sentences = result.notes.iter().cloned().chain(libraries::note(report, result));
+    let sentences = result.notes.iter().cloned().chain(libraries::note_tls_libraries(report, result));
     let mut out: String = sentences.map(|note| format!("<p class=\"noted\">{}</p>", escape(&note))).collect();
     let mut details = terminal::remarks(summaries, &measured);
     details.extend(terminal::missing(summaries));
