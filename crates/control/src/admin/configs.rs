@@ -20,7 +20,7 @@ use crate::reconcile::configs::{Collection, ConfigsItem, ConfigsUpdate};
 use crate::serve::RefusalResponse;
 use crate::serve::respond::{self, refused};
 use crate::serve::role::Role;
-use crate::source::file::compose::{collection_of, set, yaml};
+use crate::source::file::compose::{collection_of, compose_document, yaml};
 use crate::source::file::parse_item;
 use crate::source::store::SetStatement;
 use crate::view::View;
@@ -76,7 +76,7 @@ fn text(view: &View, catalog: &PluginCatalog, with_keys: bool, as_yaml: bool) ->
         if kind == ObjectKind::Consumer {
             all.extend(view.all_written(ObjectKind::Credential));
         }
-        let lists = set(all.iter().map(|written| (&written.key, &*written.text)));
+        let lists = compose_document(all.iter().map(|written| (&written.key, &*written.text)));
         if let Some((name, Value::Array(mut items))) = lists.into_iter().next() {
             for (item, written) in items.iter_mut().zip(&all) {
                 if !with_keys {

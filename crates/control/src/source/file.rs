@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use model::{FaultPolicy, PluginCatalog, Snapshot, SnapshotChange};
 use outbound::regular_file;
 
-pub use compose::set as compose;
+pub use compose::compose_document as compose;
 pub(crate) use document::parse_item;
 pub use document::{ConfigDocument, FileObject, dotted};
 pub use expand::{Expanded, Unset, expand};

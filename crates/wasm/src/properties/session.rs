@@ -15,7 +15,7 @@ use crate::abi::AbiStatus;
 struct CustomOfSession(RefCell<Custom>);
 
 /// Sets a property of the session.
-pub(crate) fn set(session: &mut StreamSession, path: &[u8], value: &[u8]) -> Result<(), AbiStatus> {
+pub(crate) fn set_session_property(session: &mut StreamSession, path: &[u8], value: &[u8]) -> Result<(), AbiStatus> {
     if session.find_held::<CustomOfSession>().is_none() {
         session.hold(CustomOfSession::default());
     }
@@ -117,12 +117,12 @@ mod tests {
         let local = "127.0.0.1:9100".parse().unwrap();
         let mut session = StreamSession::new(local, local, 1);
         for value in [b"1", b"2"] {
-            set(&mut session, b"my\0own", value).unwrap();
+            set_session_property(&mut session, b"my\0own", value).unwrap();
         }
         assert_eq!(get_session_property(&session, b"my\0own").as_deref(), Some(&b"2"[..]));
         for index in 1..PROPERTIES_MAX {
-            set(&mut session, index.to_string().as_bytes(), b"").unwrap();
+            set_session_property(&mut session, index.to_string().as_bytes(), b"").unwrap();
         }
-        assert_eq!(set(&mut session, b"more", b""), Err(AbiStatus::InternalFailure));
+        assert_eq!(set_session_property(&mut session, b"more", b""), Err(AbiStatus::InternalFailure));
     }
 }
