@@ -17,7 +17,7 @@ use exchange::exchange::TlsContext;
 use exchange::observe::histogram::bump;
 use net::env;
 use net::listener::Application;
-use net::tls::server::{AcceptFault, Accepted, Alpn, accept};
+use net::tls::server::{AcceptFault, Accepted, Alpn, accept_tls};
 use net::transport::Transport;
 
 /// Runs the handshake, then serves the connection in a task of its own, so that the handshake's state is
@@ -36,7 +36,7 @@ pub(crate) async fn serve_tls_connection(arrival: TcpArrival, timer: ConnectionT
         true => Alpn::Http2,
         false => Alpn::Http1,
     };
-    let handshake = accept(stream, &tls, sites, alpn);
+    let handshake = accept_tls(stream, &tls, sites, alpn);
     let timeout_ms = context.local.options.limits.handshake_timeout_ms;
     let outcome = within_deadline(handshake, timeout_ms, identity.id, &identity.listener, &timer).await;
     timer.end_idle();

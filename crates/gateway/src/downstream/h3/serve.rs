@@ -61,7 +61,7 @@ impl Serving {
     fn new(connection: Box<H3Connection>, timer: ConnectionTimer) -> Serving {
         let link = H3Link::new(connection.quic.duplicate(), &timer.context);
         let mut duties = Streams::default();
-        duties.begin(0, PooledBox::new(duties::accept(link.clone())).into_dyn_future());
+        duties.begin(0, PooledBox::new(duties::accept_client_streams(link.clone())).into_dyn_future());
         duties.begin(CONTROL_SLOT, PooledBox::new(duties::write_control(link.clone())).into_dyn_future());
         Serving {
             streams: Streams::default(),
