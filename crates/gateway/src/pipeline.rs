@@ -151,7 +151,7 @@ fn serve<'a, 'j: 'a, S: DownstreamStream>(
         check_body_length(journey.downstream.body_length(), options.limits.max_body_bytes)?;
         // Before routes, because a route for every path would otherwise hide the answer from the authority.
         if let Some(answer) = challenge::answer(options.challenges.as_deref(), journey.exchange) {
-            return Ok(PooledBox::pin(respond::reply(journey, answer)).await);
+            return Ok(PooledBox::pin(respond::send_local_reply(journey, answer)).await);
         }
         collect::note_stream(journey);
         let mut pattern = find_route(generation, journey.exchange)?;
@@ -182,7 +182,7 @@ fn serve<'a, 'j: 'a, S: DownstreamStream>(
             match reply {
                 None => {}
                 Some(LocalReply::Whole(reply)) => {
-                    return Ok(PooledBox::pin(respond::reply(journey, *reply)).await);
+                    return Ok(PooledBox::pin(respond::send_local_reply(journey, *reply)).await);
                 }
                 Some(LocalReply::Stream(reply)) => {
                     PooledBox::pin(stream_reply::send_streamed_reply(journey, *reply)).await?;

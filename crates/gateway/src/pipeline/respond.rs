@@ -66,7 +66,7 @@ pub(super) async fn fail<S: DownstreamStream>(
     journey.exchange.failure = Some(failure);
     // This reply answers an undecided request; searches that the response phases give up are counted anew.
     journey.exchange.gave_up.set(None);
-    reply(journey, answer).await
+    send_local_reply(journey, answer).await
 }
 
 /// The failure to report for `failure`: exceeding the total time, if the exchange has used it up.
@@ -107,7 +107,7 @@ pub(super) fn slow(lost: TooSlow) -> ExchangeFailure {
 static MALFORMED_FIELDS: Pace = Pace::every_ms(10_000);
 
 /// Sends `reply`.
-pub(super) async fn reply<S: DownstreamStream>(
+pub(super) async fn send_local_reply<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
     mut reply: BufferedReply,
 ) -> PipelineOutcome {
@@ -132,7 +132,7 @@ pub(super) async fn reply<S: DownstreamStream>(
         (body, trailers) = (set_bare_failure(journey.run, journey.exchange, undecided), Headers::new());
     }
     let text = journey.exchange.failure.as_ref().map(failure_reply::explanation);
-    if grpc::reply(journey.exchange, &body, text.as_deref()) {
+    if grpc::convert_reply_to_grpc(journey.exchange, &body, text.as_deref()) {
         journey.downstream.start_response(journey.exchange, BodyLength::None);
         send_whole_body(journey, &[]).await;
         return PipelineOutcome::Done;

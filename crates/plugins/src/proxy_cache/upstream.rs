@@ -48,7 +48,7 @@ impl ProxyCache {
         visit.status = Some(CacheStatus::Stale);
         let conditions = visit.conditions.take();
         drop(visit.leader.take());
-        serve::reply(exchange, &entry, conditions.as_ref(), true, now_s)
+        serve::serve_cache_entry(exchange, &entry, conditions.as_ref(), true, now_s)
     }
 
     /// Looks at a response of the upstream: stores it, or sends an entry that it confirms or cannot replace.
@@ -119,7 +119,7 @@ impl ProxyCache {
             }
         };
         drop(leader);
-        serve::reply(exchange, &refreshed, conditions.as_ref(), true, now_s)
+        serve::serve_cache_entry(exchange, &refreshed, conditions.as_ref(), true, now_s)
     }
 
     /// Begins to store a response; false if it is not stored.

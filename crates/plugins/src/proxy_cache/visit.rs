@@ -138,7 +138,7 @@ impl ProxyCache {
         now_s: u64,
     ) -> Flow<'a> {
         exchange.state::<ProxyCacheState>().status = Some(status);
-        match serve::reply(exchange, &entry, None, false, now_s) {
+        match serve::serve_cache_entry(exchange, &entry, None, false, now_s) {
             Some(reply) => Flow::Stored(reply),
             None => Flow::Wait(Box::pin(async move {
                 let method = exchange.request.method;
@@ -163,7 +163,7 @@ impl ProxyCache {
         if let CachedBody::Disk(file) = &entry.body {
             file.open_aside().await.ok()?;
         }
-        serve::reply(exchange, entry, None, true, now_s(exchange))
+        serve::serve_cache_entry(exchange, entry, None, true, now_s(exchange))
     }
 
     /// Goes on without a fresh entry: leads, or waits for the request that does.
@@ -265,7 +265,7 @@ impl ProxyCache {
         entry: &Arc<CacheEntry>,
         now_s: u64,
     ) -> Option<Box<StoredReply>> {
-        match serve::reply(exchange, entry, None, false, now_s) {
+        match serve::serve_cache_entry(exchange, entry, None, false, now_s) {
             Some(reply) => Some(reply),
             None => self.open(exchange, entry).await,
         }
