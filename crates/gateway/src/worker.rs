@@ -10,7 +10,7 @@ mod run;
 mod state;
 
 #[cfg(feature = "simulation")]
-pub(crate) use run::body;
+pub(crate) use run::run_worker_tasks;
 pub(crate) use run::run_worker;
 #[cfg(feature = "simulation")]
 pub(crate) use state::Worker;

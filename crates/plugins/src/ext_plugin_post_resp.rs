@@ -68,7 +68,7 @@ impl Plugin for ExtPluginPostResp {
         body: &'a mut Vec<u8>,
         portion: Portion,
     ) -> ResponseStep<'a> {
-        runner::response::body(&self.0, exchange, body, portion)
+        runner::response::call_for_response_body(&self.0, exchange, body, portion)
     }
 
     fn explain(&self, _: &mut Exchange, _: PluginPhase) -> Explained {

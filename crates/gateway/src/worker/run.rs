@@ -44,13 +44,13 @@ pub(crate) fn run_worker(
     env::block_on(async move {
         // So that its connections can be ended from outside, should it stand.
         let _mark = status.event_loop.mark()?;
-        body(Worker::new(parts), peers, commands).await;
+        run_worker_tasks(Worker::new(parts), peers, commands).await;
         Ok(())
     })?
 }
 
 /// Runs all tasks of a worker on the current event loop; the tasks that it spawns end with that loop.
-pub(crate) async fn body(
+pub(crate) async fn run_worker_tasks(
     worker: Rc<Worker>,
     peers: Vec<Handle>,
     commands: &mut UnboundedReceiver<WorkerCommand>,

@@ -151,7 +151,7 @@ impl GrpcTranscode {
     fn details(&self, call: &TranscodeCall) -> Vec<u8> {
         match &call.details {
             Some(details) if self.shows_details => {
-                status::body(details, &self.detail_type, self.converter.form)
+                status::render_error_body(details, &self.detail_type, self.converter.form)
                     .unwrap_or_else(|text| text.as_bytes().to_vec())
             }
             _ => Vec::new(),

@@ -72,7 +72,7 @@ pub(crate) fn need(exchange: &Exchange) -> BodyNeed {
 }
 
 /// Gives the body to a runner that waits for it, or puts the new body in its place.
-pub(crate) fn body<'a>(
+pub(crate) fn call_for_response_body<'a>(
     caller: &'a Caller,
     exchange: &'a mut Exchange,
     body: &'a mut Vec<u8>,
