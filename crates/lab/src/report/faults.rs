@@ -47,7 +47,7 @@ pub fn load(faults: &FaultResults) -> String {
         number::count(faults.rate as u64),
         faults.connections,
         number::count(faults.timeout_ms),
-        number::plain(faults.fault_seconds),
+        number::format_number(faults.fault_seconds),
     )
 }
 

@@ -105,7 +105,7 @@ fn index_entries(report: &RunReport, group: ScenarioGroup, members: &[usize], an
 fn anchors(report: &RunReport) -> Vec<String> {
     let mut anchors: Vec<String> = Vec::new();
     for result in &report.scenarios {
-        let slug = charts::plain(&result.scenario.name);
+        let slug = charts::make_safe_file_name(&result.scenario.name);
         let slug = slug.trim_matches('-');
         let slug = if slug.is_empty() { "scenario" } else { slug };
         let is_taken = |anchor: &String| OWN_ANCHORS.contains(&anchor.as_str()) || anchors.contains(anchor);

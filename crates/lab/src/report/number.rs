@@ -2,7 +2,7 @@
 //! nothing.
 
 /// A number with three digits, more only before the point; thousands are separated.
-pub fn plain(value: f64) -> String {
+pub fn format_number(value: f64) -> String {
     if !value.is_finite() {
         return MISSING.to_owned();
     }
@@ -27,9 +27,9 @@ pub fn count(value: u64) -> String {
     grouped(&value.to_string())
 }
 
-/// As [`plain`], or [`MISSING`].
+/// As [`format_number`], or [`MISSING`].
 pub fn optional(value: Option<f64>) -> String {
-    value.map_or_else(|| MISSING.to_owned(), plain)
+    value.map_or_else(|| MISSING.to_owned(), format_number)
 }
 
 /// A ratio: two decimals, fewer for large ratios.
@@ -59,7 +59,7 @@ pub fn optional_percent(value: Option<f64>) -> String {
 
 /// Bytes in MB (10⁶) without the unit.
 pub fn megabytes(bytes: f64) -> String {
-    plain(bytes / 1e6)
+    format_number(bytes / 1e6)
 }
 
 /// Seconds as a length of time: `48 s`, `3 min 20 s`, `2 h 5 min`.
@@ -155,7 +155,7 @@ mod tests {
             (f64::NAN, "-"),
         ];
         for (value, expected) in rows {
-            assert_eq!(plain(value), expected, "{value}");
+            assert_eq!(format_number(value), expected, "{value}");
         }
     }
 

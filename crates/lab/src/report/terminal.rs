@@ -123,7 +123,7 @@ fn row(summary: &Summary<'_>) -> Vec<Cell> {
     };
     let parts = summary.median(Figure::UserUs).zip(summary.median(Figure::SystemUs)).map_or_else(
         || number::MISSING.to_owned(),
-        |(user, system)| format!("{}+{}", number::plain(user), number::plain(system)),
+        |(user, system)| format!("{}+{}", number::format_number(user), number::format_number(system)),
     );
     let failed = summary.failures.all() + summary.unsent;
     vec![

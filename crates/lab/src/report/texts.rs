@@ -112,7 +112,7 @@ fn cells(
     let our_loss = ours.and_then(|ours| Some(ours.loss_percent?.median));
     [
         name.to_owned(),
-        listed(&number::plain),
+        listed(&number::format_number),
         listed(&loss),
         number::optional(mean_ms),
         of(Figure::RequestsPerSecond),

@@ -27,7 +27,7 @@ fn drawings(of: &str, section: &str, source: &str) -> Vec<(String, String)> {
         let explanation = between(figure, "<span>", "</span>")?;
         let drawing = between(figure, "<svg ", "</svg>")?;
         let chart = standalone(drawing, explanation, source).unwrap_or_default();
-        Some((format!("{}-{}.svg", plain(of), plain(caption)), chart))
+        Some((format!("{}-{}.svg", make_safe_file_name(of), make_safe_file_name(caption)), chart))
     };
     section.split("<figure ").skip(1).filter_map(drawing).collect()
 }
@@ -84,7 +84,7 @@ const MARGIN: f64 = 10.0;
 const SHOWN_SCALE: f64 = 1.4;
 
 /// A safe file name, because a report from elsewhere may have any text as the name of a scenario.
-pub(super) fn plain(name: &str) -> String {
+pub(super) fn make_safe_file_name(name: &str) -> String {
     let kept = |character: char| {
         if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' }
     };

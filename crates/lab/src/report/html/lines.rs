@@ -23,7 +23,7 @@ pub(super) fn lines(series: &[LineSeries], interval_s: f64, label: &str) -> Stri
     let (up, longest) =
         (Linear::new(greatest * 1.05, bottom, top), series.iter().map(|one| one.values.len()).max());
     let left = text_width(
-        up.ticks().iter().map(|tick| number::plain(*tick)).collect::<Vec<_>>().iter().map(String::as_str),
+        up.ticks().iter().map(|tick| number::format_number(*tick)).collect::<Vec<_>>().iter().map(String::as_str),
     ) + GAP;
     let along = Linear::new((longest.unwrap_or(1).max(2) - 1) as f64 * interval_s, left, right);
     let mut svg = Svg::new(WIDTH);
@@ -31,7 +31,7 @@ pub(super) fn lines(series: &[LineSeries], interval_s: f64, label: &str) -> Stri
     let axis = Mark { class: "axis", ..Mark::default() };
     for tick in up.ticks() {
         svg.line((left, up.at(tick)), (right, up.at(tick)), Mark { class: "grid", ..Mark::default() });
-        svg.text((left - 6.0, up.at(tick) + 4.0), Anchor::End, axis, &number::plain(tick));
+        svg.text((left - 6.0, up.at(tick) + 4.0), Anchor::End, axis, &number::format_number(tick));
     }
     for tick in along.ticks() {
         svg.text((along.at(tick), HEIGHT - 6.0), Anchor::Middle, axis, &format!("{} s", number::axis(tick)));

@@ -195,13 +195,13 @@ impl View<'_> {
                 row: self.row(summary),
                 parts: vec![user * scale, system * scale],
                 whisker: Some((whole.min, whole.max)),
-                label: number::plain(whole.median),
+                label: number::format_number(whole.median),
                 tip: format!(
                     "{}: {}; user {}, kernel {}",
                     self.row(summary).title,
                     told(Figure::CpuUs, whole),
-                    number::plain(user),
-                    number::plain(system)
+                    number::format_number(user),
+                    number::format_number(system)
                 ),
             })
         };
@@ -237,7 +237,7 @@ impl View<'_> {
         );
         for one in &drawn {
             let mut cells = vec![Cell::text(&one.row.title)];
-            cells.extend(one.values.iter().map(|value| Cell::number(number::plain(*value), Some(*value))));
+            cells.extend(one.values.iter().map(|value| Cell::number(number::format_number(*value), Some(*value))));
             cells.resize(steps + 1, Cell::text(number::MISSING));
             table.rows.push(cells);
         }

@@ -73,7 +73,7 @@ fn one(
             [summary.name, &variant.layer, &variant.model, &variant.buffers].map(Cell::text).to_vec();
         cells.extend(
             [spread.median, spread.min, spread.max]
-                .map(|value| Cell::number(number::plain(value), Some(value))),
+                .map(|value| Cell::number(number::format_number(value), Some(value))),
         );
         table.rows.push(cells);
     }

@@ -106,7 +106,7 @@ impl KafkaBroker {
         let reply = self.ask(connection, &handshake, true).await?;
         self.read(wire::read_sasl_handshake(&reply))?;
         if sasl.mechanism == Mechanism::Plain {
-            return self.authenticate(connection, sasl::plain(sasl)).await.map(drop);
+            return self.authenticate(connection, sasl::encode_sasl_plain(sasl)).await.map(drop);
         }
         let login = ScramLogin::begin(sasl).expect("every mechanism but PLAIN is SCRAM");
         let server_first = self.authenticate(connection, login.first()).await?;
