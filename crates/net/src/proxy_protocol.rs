@@ -13,7 +13,7 @@ mod v2;
 
 use std::net::SocketAddr;
 
-pub use encode::{ProxyHeaderVersion, Said, SaidTls, encode};
+pub use encode::{ProxyHeaderVersion, Said, SaidTls, encode_proxy_header};
 pub use tlv::{SslTlv, Tlvs};
 
 /// Most bytes of a header. Version 1 ends within 107; version 2 can announce 65,551, of which addresses take

@@ -212,7 +212,7 @@ impl Degraphql {
                 }
             }
             query.push_str("&variables=");
-            query.push_str(&api_call::encode(&chosen(names, given).to_string()));
+            query.push_str(&api_call::encode_form_text(&chosen(names, given).to_string()));
         }
         if exchange.request_body().is_some_and(|body| !body.is_empty()) {
             // Some servers read the request from the body of a GET too.

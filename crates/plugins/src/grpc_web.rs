@@ -252,12 +252,12 @@ impl Plugin for GrpcWeb {
             body.clear();
         }
         if is_text {
-            text::encode(body);
+            text::encode_grpc_text(body);
         }
         if portion == Portion::Last {
             let mut frame = std::mem::take(&mut call.frame);
             if is_text {
-                text::encode(&mut frame);
+                text::encode_grpc_text(&mut frame);
             }
             body.extend_from_slice(&frame);
         }

@@ -21,7 +21,7 @@ pub(super) fn decode_grpc_text(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Encodes a piece of a response body, with padding of its own.
-pub(super) fn encode(piece: &mut Vec<u8>) {
+pub(super) fn encode_grpc_text(piece: &mut Vec<u8>) {
     if !piece.is_empty() {
         *piece = BASE64.encode(piece).into_bytes();
     }
@@ -50,7 +50,7 @@ mod tests {
         let mut sent = Vec::new();
         for piece in ["a", "", "bc", "def"] {
             let mut piece = piece.as_bytes().to_vec();
-            encode(&mut piece);
+            encode_grpc_text(&mut piece);
             sent.extend_from_slice(&piece);
         }
         assert_eq!(

@@ -51,7 +51,7 @@ impl Calls {
 }
 
 /// A text as it is written in a form or in a query.
-pub(crate) fn encode(text: &str) -> String {
+pub(crate) fn encode_form_text(text: &str) -> String {
     utf8_percent_encode(text, FORM).to_string()
 }
 
@@ -62,9 +62,9 @@ pub(crate) fn form<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
         if !text.is_empty() {
             text.push('&');
         }
-        text.push_str(&encode(name));
+        text.push_str(&encode_form_text(name));
         text.push('=');
-        text.push_str(&encode(value));
+        text.push_str(&encode_form_text(value));
     }
     text
 }

@@ -27,7 +27,7 @@ use crate::upstream::{PassHost, Upstream};
 use exchange::exchange::Attempt;
 use exchange::failure::{Blame, Cause, ExchangeFailure};
 use exchange::plugin::stream::{StreamSession, StreamTransport};
-use net::proxy_protocol::{Addresses, ProxyHeaderVersion, Said, SaidTls, encode};
+use net::proxy_protocol::{Addresses, ProxyHeaderVersion, Said, SaidTls, encode_proxy_header};
 use net::tls::facts::ClientVerdict;
 use stdx::buffer::Buffer;
 
@@ -277,7 +277,7 @@ pub(in crate::downstream) fn proxy_header(version: ProxyHeaderVersion, session: 
         tls,
     };
     let source = (session.client_address, session.client_port).into();
-    encode(version, Addresses { source, destination: session.local }, &said)
+    encode_proxy_header(version, Addresses { source, destination: session.local }, &said)
 }
 
 /// Sends the PROXY protocol header.
