@@ -18,7 +18,7 @@ use super::fill::Fill;
 use super::rules::{StorageRefusal, has_end};
 use super::serve;
 use super::vary::fields_of;
-use super::visit::{ProxyCacheState, now_s};
+use super::visit::{ProxyCacheState, read_recent_clock_s};
 use super::zone::signature;
 
 impl ProxyCache {
@@ -39,7 +39,7 @@ impl ProxyCache {
     }
 
     fn stale_if_error(&self, exchange: &mut Exchange) -> Option<Box<StoredReply>> {
-        let now_s = now_s(exchange);
+        let now_s = read_recent_clock_s(exchange);
         let visit = exchange.state::<ProxyCacheState>();
         let entry = visit.stale.clone()?;
         if !entry.times.may_be_stale(now_s, entry.times.if_error_s) {
@@ -86,7 +86,7 @@ impl ProxyCache {
 
     /// The upstream has confirmed the stale entry.
     pub(super) fn confirmed(&self, exchange: &mut Exchange, key: &Arc<[u8]>) -> Option<Box<StoredReply>> {
-        let now_s = now_s(exchange);
+        let now_s = read_recent_clock_s(exchange);
         let visit = exchange.state::<ProxyCacheState>();
         let entry = visit.stale.take()?;
         visit.status = Some(CacheStatus::Revalidated);
@@ -128,7 +128,7 @@ impl ProxyCache {
         let (leader, is_bypassed) = (visit.leader.take(), visit.status == Some(CacheStatus::Bypass));
         let has_stale = visit.stale.is_some();
         let response = &exchange.response;
-        let now_s = now_s(exchange);
+        let now_s = read_recent_clock_s(exchange);
         let has_end = has_end(response.status, response.version, &response.headers);
         let is_refused = self.no_cache.as_ref().is_some_and(|no_cache| no_cache.is_set(exchange));
         let judged = self.rules.judge(response.status, &response.headers, has_end, now_s);

@@ -109,7 +109,7 @@ impl ProxyCache {
 
     /// Looks for an entry; a hit ends here.
     fn look<'a>(&'a self, exchange: &'a mut Exchange, request: &Directives) -> Flow<'a> {
-        let now_s = now_s(exchange);
+        let now_s = read_recent_clock_s(exchange);
         let mut key = std::mem::take(&mut exchange.scratch);
         key.clear();
         self.key.write(exchange, exchange.request.method, &mut key);
@@ -163,7 +163,7 @@ impl ProxyCache {
         if let CachedBody::Disk(file) = &entry.body {
             file.open_aside().await.ok()?;
         }
-        serve::serve_cache_entry(exchange, entry, None, true, now_s(exchange))
+        serve::serve_cache_entry(exchange, entry, None, true, read_recent_clock_s(exchange))
     }
 
     /// Goes on without a fresh entry: leads, or waits for the request that does.
@@ -231,7 +231,7 @@ impl ProxyCache {
                     () = env::sleep_ms(left_ms) => passes = true,
                 },
             }
-            let now_s = now_s(exchange);
+            let now_s = read_recent_clock_s(exchange);
             let mut keeps_conditions = false;
             let (stale, status) = match self.zone.find(&key, &exchange.request.headers, now_s) {
                 ZoneLookup::Entry(entry) => match verdict(&entry, &request, now_s) {
@@ -328,7 +328,7 @@ fn verdict(entry: &CacheEntry, request: &Directives, now_s: u64) -> EntryUsabili
 }
 
 /// Unix seconds now.
-pub(super) fn now_s(exchange: &Exchange) -> u64 {
+pub(super) fn read_recent_clock_s(exchange: &Exchange) -> u64 {
     let local = exchange.local();
     local.wall_at(local.recent_ns()).0
 }

@@ -1,7 +1,7 @@
 //! The certificates of the sites in force, as control reports them.
 
 use model::report::{CertificateFacts, CertificateReport, CertificateState};
-use net::tls::certificate::{Certificate, now_s};
+use net::tls::certificate::{Certificate, unix_now_s};
 use net::tls::server::site::{Site, SiteState};
 use net::tls::server::{SiteCertificate, SiteTable};
 
@@ -35,11 +35,11 @@ fn report(site: &Site, index: Option<usize>) -> CertificateReport {
 }
 
 fn state(site: &Site, certificate: &SiteCertificate) -> CertificateState {
-    let now_s = now_s();
-    match certificate.not_after_s < now_s {
+    let now_s = unix_now_s();
+    match certificate.not_after_s < unix_now_s {
         _ if !site.shows(certificate) => CertificateState::Refused,
         true => CertificateState::Expired,
-        false if certificate.not_before_s > now_s => CertificateState::NotYetValid,
+        false if certificate.not_before_s > unix_now_s => CertificateState::NotYetValid,
         false => CertificateState::Valid,
     }
 }
