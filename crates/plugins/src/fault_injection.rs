@@ -166,7 +166,7 @@ impl Delay {
 
 impl Sample {
     fn compile(percentage: Option<u64>, vars: Option<&[Value]>) -> Result<Sample, String> {
-        let compile = |one: &Value| expression::compile("vars", one);
+        let compile = |one: &Value| expression::compile_expression("vars", one);
         let conditions = vars.map(|all| all.iter().map(compile).collect()).transpose()?;
         Ok(Sample { percentage, conditions })
     }

@@ -104,7 +104,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
     GrpcTranscodeConfig::schema,
     build,
 )
-.checking_protos(|content| definition::compile(content).map(drop))
+.checking_protos(|content| definition::compile_definition(content).map(drop))
 .documented(include_str!("grpc_transcode.rs"));
 
 const NAME: &str = "grpc-transcode";
@@ -193,7 +193,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let id = config.proto_id.0.as_str();
     let content = build.proto(id).ok_or_else(|| format!("failed to find proto by id: {id}"))?;
     let key = format!("{NAME}/definition/{}", HEXLOWER.encode(digest(&SHA256, content.as_bytes()).as_ref()));
-    let definition = build.states.keep(&key, || definition::compile(content));
+    let definition = build.states.keep(&key, || definition::compile_definition(content));
     let pool = definition.as_ref().as_ref().map_err(|reason| format!("proto {id}: {reason}"))?;
     let (service, name) = (&*config.service, &*config.method);
     let method = pool

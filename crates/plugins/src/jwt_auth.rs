@@ -75,7 +75,7 @@ pub(crate) const KIND: PluginKind =
         .checked(|config| compile(config).map(drop))
         .authenticates(credential::schema, &["key"])
         .checked_on_consumers(credential::check)
-        .compiling_credentials(credential::compile)
+        .compiling_credentials(credential::compile_jwt_credential)
         .documented(include_str!("jwt_auth.rs"));
 
 attributes! {

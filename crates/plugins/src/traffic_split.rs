@@ -197,7 +197,7 @@ fn check_upstream(written: &Value) -> Result<(), String> {
 
 fn compile_matches(written: Option<&[WrittenMatch]>) -> Result<Option<Box<[Expression]>>, String> {
     let compile = |one: &WrittenMatch| match &one.vars {
-        Some(vars) => expression::compile("vars", vars),
+        Some(vars) => expression::compile_expression("vars", vars),
         None => Err("failed to validate the 'vars' expression: missing argument rule".to_owned()),
     };
     written.filter(|all| !all.is_empty()).map(|all| all.iter().map(compile).collect()).transpose()

@@ -132,7 +132,7 @@ fn check(config: &Value) -> Result<(), String> {
 }
 
 fn compile_case(rule: &WorkflowRuleConfig) -> Result<Option<Expression>, String> {
-    rule.case.as_ref().map(|case| expression::compile("case", case)).transpose()
+    rule.case.as_ref().map(|case| expression::compile_expression("case", case)).transpose()
 }
 
 /// The name and the configuration of an action; nothing where none is written.

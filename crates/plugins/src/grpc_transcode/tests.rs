@@ -100,7 +100,7 @@ fn ask(config: Value, head: &str, body: &[u8]) -> Result<(Box<Exchange>, Dynamic
     let frame = exchange.request_body().unwrap().to_vec();
     let (message, rest) = frames::split(&frame, usize::MAX).unwrap().unwrap();
     assert!(rest.is_empty());
-    let pool = definition::compile(DEFINITION).unwrap();
+    let pool = definition::compile_definition(DEFINITION).unwrap();
     let message = DynamicMessage::decode(pool.get_message_by_name("t.All").unwrap(), message).unwrap();
     Ok((exchange, message))
 }
@@ -207,7 +207,7 @@ fn defaults_are_written_as_options_say() {
     assert_eq!(through("{}", &["use_default_metatable"]), lists);
     let nested = through(r#"{"members":{"a":{}},"inner":{},"inners":[{}]}"#, &["use_default_metatable"]);
     assert_eq!(nested.matches(r#"{"tags":[]}"#).count(), 3, "{nested}");
-    let pool = definition::compile(DEFINITION_2).unwrap();
+    let pool = definition::compile_definition(DEFINITION_2).unwrap();
     let old = DynamicMessage::new(pool.get_message_by_name("t.Old").unwrap());
     for (option, expected) in [("auto_default_values", "{}"), ("use_default_values", r#"{"text":"x"}"#)] {
         let mut out = Vec::new();
