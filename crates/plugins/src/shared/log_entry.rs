@@ -202,7 +202,7 @@ fn lossy(bytes: &[u8]) -> Value {
 }
 
 /// All fields of a request, as APISIX logs them if no format was chosen.
-pub(crate) fn full(exchange: &Exchange, bodies: &LoggedBodies) -> Map<String, Value> {
+pub(crate) fn build_full_entry(exchange: &Exchange, bodies: &LoggedBodies) -> Map<String, Value> {
     let text = |builtin: Builtin| {
         exchange.variable(&Variable::Builtin(builtin)).map(|value| lossy(&value.text())).unwrap_or_default()
     };

@@ -8,7 +8,7 @@ use super::{Builtin, LogField, LogFormat, NUMBERS};
 
 mod full;
 
-pub(crate) use full::full;
+pub(crate) use full::render_full_entry;
 
 /// The fields that are those of the route, whatever the format says.
 const ROUTE_FIELDS: [&str; 2] = ["service_id", "route_id"];

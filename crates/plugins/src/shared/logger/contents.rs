@@ -104,7 +104,7 @@ impl Contents {
     pub(crate) fn json(&self, exchange: &Exchange) -> Vec<u8> {
         match &self.format {
             Some(format) => log_entry::json::chosen(format, exchange),
-            None => log_entry::json::full(exchange, &self.bodies, self.extra.as_ref()),
+            None => log_entry::json::render_full_entry(exchange, &self.bodies, self.extra.as_ref()),
         }
     }
 
@@ -120,7 +120,7 @@ impl Contents {
     pub(crate) fn session_json(&self, session: &StreamSession) -> Vec<u8> {
         let fields = match &self.format {
             Some(format) => log_entry::session::chosen(format, session),
-            None => log_entry::session::full(session, self.extra.as_ref()),
+            None => log_entry::session::build_full_session(session, self.extra.as_ref()),
         };
         // A map with text keys becomes JSON without errors.
         serde_json::to_vec(&fields).unwrap_or_default()
@@ -133,7 +133,7 @@ impl Contents {
             log_entry::add_route(&mut fields, exchange, false);
             return LogEntry { fields, is_chosen: true, extra: Map::new() };
         }
-        let mut fields = log_entry::full(exchange, &self.bodies);
+        let mut fields = log_entry::build_full_entry(exchange, &self.bodies);
         log_entry::add_route(&mut fields, exchange, true);
         let extra = self.extra.as_ref().map(|extra| extra.render(exchange)).unwrap_or_default();
         for (name, value) in &extra {
