@@ -25,7 +25,7 @@ pub(crate) struct RunArguments {
 
 /// Runs until the instance has stopped.
 pub(crate) fn execute_run(arguments: RunArguments) -> anyhow::Result<ExitCode> {
-    quick_copies::choose();
+    quick_copies::enable_quick_copies();
     let config = settings_file(arguments.config);
     boot::run_instance(SettingsSource { config, flags: arguments.settings.written })
 }

@@ -28,7 +28,7 @@ pub(super) enum OriginResponse {
 
 /// Writes the response to a request, or its beginning, to `output`. `body_bytes` is the length of the
 /// request's body.
-pub(super) fn choose(head: &OriginRequestHead<'_>, body_bytes: u64, output: &mut Vec<u8>) -> OriginResponse {
+pub(super) fn choose_response(head: &OriginRequestHead<'_>, body_bytes: u64, output: &mut Vec<u8>) -> OriginResponse {
     let mut reply = OriginResponseWriter { head, output };
     if head.target == b"/checked-out" {
         return reply.known(&SMALL, SMALL_BODY);
@@ -280,7 +280,7 @@ mod tests {
     fn answer(request: &str) -> (String, OriginResponse) {
         let head = parse_head(request.as_bytes()).unwrap().unwrap();
         let mut output = Vec::new();
-        let answer = choose(&head, 7, &mut output);
+        let answer = choose_response(&head, 7, &mut output);
         (String::from_utf8(output).unwrap(), answer)
     }
 
