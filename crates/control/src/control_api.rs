@@ -66,7 +66,7 @@ impl Handler for ControlApi {
     }
 
     fn too_large(&self, _size: Option<u64>, _limit: usize) -> Response<Bytes> {
-        respond::error(StatusCode::PAYLOAD_TOO_LARGE, "no body is expected here")
+        respond::error_response(StatusCode::PAYLOAD_TOO_LARGE, "no body is expected here")
     }
 
     fn max_body_bytes(&self, _: &Parts) -> usize {
@@ -167,7 +167,7 @@ impl ControlParts {
             ["discovery", registry, "show_dump_file"] => {
                 match self.discovery.as_ref().and_then(|discovery| discovery.dump_file(registry)) {
                     Some(Ok(text)) => respond::with_body(StatusCode::OK, Bytes::from(text)),
-                    Some(Err(reason)) => respond::error(StatusCode::SERVICE_UNAVAILABLE, &reason),
+                    Some(Err(reason)) => respond::error_response(StatusCode::SERVICE_UNAVAILABLE, &reason),
                     None => respond::not_found(),
                 }
             }
@@ -398,7 +398,7 @@ fn names_domain(nodes: &Value) -> bool {
 }
 
 fn missing(message: &str) -> Response<Bytes> {
-    respond::error(StatusCode::NOT_FOUND, message)
+    respond::error_response(StatusCode::NOT_FOUND, message)
 }
 
 /// Replaces a secret.

@@ -58,7 +58,7 @@ pub(crate) async fn answer_explain(
     role: Role,
 ) -> Response<Bytes> {
     let Some(explain) = explain else {
-        return respond::error(StatusCode::NOT_FOUND, "this gateway cannot explain its routing");
+        return respond::error_response(StatusCode::NOT_FOUND, "this gateway cannot explain its routing");
     };
     if let Some(session) = body.and_then(|body| body.get("stream")) {
         return of_session(&*explain, session);
@@ -69,7 +69,7 @@ pub(crate) async fn answer_explain(
         Err(fault) => return respond::bad(format!("the body is no question: {fault}")),
     };
     if role == Role::Viewer && question.with.is_some() {
-        return respond::error(StatusCode::FORBIDDEN, WITH_NEEDS_ADMIN);
+        return respond::error_response(StatusCode::FORBIDDEN, WITH_NEEDS_ADMIN);
     }
     let catalog = Arc::clone(catalog);
     let _turn = match &question.with {

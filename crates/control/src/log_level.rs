@@ -35,7 +35,7 @@ pub(crate) fn put(log: Option<&dyn LogLevel>, body: &[u8]) -> Response<Bytes> {
             tracing::info!(before, now = log.level(), "the log level was changed");
             shown(log)
         }
-        Err(reason) => respond::error(StatusCode::BAD_REQUEST, reason),
+        Err(reason) => respond::error_response(StatusCode::BAD_REQUEST, reason),
     }
 }
 
@@ -44,5 +44,5 @@ fn shown(log: &dyn LogLevel) -> Response<Bytes> {
 }
 
 fn not_here() -> Response<Bytes> {
-    respond::error(StatusCode::NOT_FOUND, "the log of this gateway has a fixed level")
+    respond::error_response(StatusCode::NOT_FOUND, "the log of this gateway has a fixed level")
 }

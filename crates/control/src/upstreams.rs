@@ -39,7 +39,7 @@ fn answer_now(reports: &Reports, path: &[String], query: &Query) -> Response<Byt
         None => {
             let reason =
                 format!("no upstream is in force at {name}; write upstreams/ID, routes/ID or services/ID");
-            respond::error(StatusCode::NOT_FOUND, &reason)
+            respond::error_response(StatusCode::NOT_FOUND, &reason)
         }
     }
 }

@@ -126,7 +126,7 @@ pub(crate) fn answer_verdicts(view: &View, path: &[String], kind: Option<&str>) 
     }
     let target = ObjectPath::parse(path).filter(|target| target.sub_path.is_empty());
     let Some((kind, id)) = target.and_then(|target| Some((target.kind, target.key_id()?))) else {
-        return respond::error(
+        return respond::error_response(
             StatusCode::NOT_FOUND,
             "write verdicts, or verdicts/KIND/ID (verdicts/routes/1)",
         );
@@ -141,7 +141,7 @@ fn list(view: &View, kind: Option<&str>) -> Response<Bytes> {
     let kind = match kind.map(|name| ObjectKind::from_collection(name).ok_or(name)) {
         None => None,
         Some(Ok(kind)) => Some(kind),
-        Some(Err(name)) => return respond::error(StatusCode::BAD_REQUEST, unknown_kind(name)),
+        Some(Err(name)) => return respond::error_response(StatusCode::BAD_REQUEST, unknown_kind(name)),
     };
     let verdicts = view.verdicts(kind);
     let total = verdicts.len();

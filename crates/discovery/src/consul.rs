@@ -34,7 +34,7 @@ pub(super) const KIND: RegistryKind =
 
 fn schema() -> Value {
     let mut schema = common_schema();
-    schema["properties"]["auto_routes"] = auto_routes::schema();
+    schema["properties"]["auto_routes"] = auto_routes::build_auto_routes_schema();
     schema["properties"]["skip_services"] = json!({
         "type": "array", "minItems": 1, "items": {"type": "string"},
         "description": "Services that are treated as unknown; `consul` always is."

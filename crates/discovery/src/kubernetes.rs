@@ -45,7 +45,7 @@ use super::{BuildContext, Registry, RegistryKind, Services};
 
 /// The registry `kubernetes`.
 pub(super) const KIND: RegistryKind =
-    RegistryKind { name: "kubernetes", has_ports_by_scheme: false, schema: config::schema, build };
+    RegistryKind { name: "kubernetes", has_ports_by_scheme: false, schema: config::build_kubernetes_schema, build };
 
 struct Kubernetes {
     clusters: Vec<(KubernetesCluster, HttpClient)>,

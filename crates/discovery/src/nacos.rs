@@ -111,7 +111,7 @@ fn schema() -> Value {
                 "type": "integer", "minimum": 0, "maximum": 65_000, "default": 1000
             },
             "tls": TlsSettings::schema(),
-            "auto_routes": auto_routes::schema()
+            "auto_routes": auto_routes::build_auto_routes_schema()
         },
         "required": ["host"],
         "additionalProperties": false

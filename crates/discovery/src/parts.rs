@@ -148,7 +148,7 @@ impl Collected {
 ///
 /// # Errors
 /// The text is neither.
-pub(super) fn host(text: &str) -> Result<Box<str>, String> {
+pub(super) fn parse_host(text: &str) -> Result<Box<str>, String> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     match host_fault(bare) {
         None => Ok(bare.to_ascii_lowercase().into()),
@@ -287,10 +287,10 @@ mod tests {
         for (text, expected) in
             [("10.0.0.1", "10.0.0.1"), ("[fe80::1]", "fe80::1"), ("::1", "::1"), ("A-1.svc_x", "a-1.svc_x")]
         {
-            assert_eq!(&*host(text).unwrap(), expected);
+            assert_eq!(&*parse_host(text).unwrap(), expected);
         }
         for text in ["", "a b", "a/b", "a:80", "-a", "a\r\nb", "ü", &"a".repeat(254)] {
-            assert!(host(text).is_err(), "{text}");
+            assert!(parse_host(text).is_err(), "{text}");
         }
     }
 

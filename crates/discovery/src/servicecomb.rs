@@ -92,7 +92,7 @@ fn schema() -> Value {
             "user": {"description": "The account, where the service-center asks for one.", "type": "string", "minLength": 1},
             "password": {"description": "The account's password.", "type": "string", "minLength": 1},
             "tls": TlsSettings::schema(),
-            "auto_routes": auto_routes::schema()
+            "auto_routes": auto_routes::build_auto_routes_schema()
         },
         "required": ["host"],
         "dependencies": {"user": ["password"], "password": ["user"]},

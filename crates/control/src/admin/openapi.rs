@@ -34,7 +34,7 @@ pub fn document(catalog: &PluginCatalog) -> Value {
     objects::add_object_paths(&mut document);
     let lists = lists(catalog);
     document["components"]["parameters"]["PluginName"]["example"] = lists["plugins"][0].clone();
-    template::expand(&mut document, &lists);
+    template::expand_short_forms(&mut document, &lists);
     components::add_component_schemas(catalog, &mut document["components"]["schemas"]);
     document
 }

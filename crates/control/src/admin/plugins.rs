@@ -23,7 +23,7 @@ pub(super) async fn answer_plugins(parts: &Arc<AdminParts>, name: Option<&str>, 
         (method, Some("reload")) => {
             let message =
                 format!("please use PUT method to reload the plugins, {method} method is not allowed.");
-            respond::error(StatusCode::METHOD_NOT_ALLOWED, message)
+            respond::error_response(StatusCode::METHOD_NOT_ALLOWED, message)
         }
         (&Method::GET, Some("list")) => list(&parts.catalog(), &call.query),
         (&Method::GET, name) => answer_plugin_schema(&parts.catalog(), name, &call.query),
@@ -43,7 +43,7 @@ pub(super) fn answer_plugin_schema(catalog: &PluginCatalog, name: Option<&str>, 
     let Some(name) = name else { return respond::bad("not found plugin name") };
     let Some(plugin) = catalog.get(name).filter(|plugin| plugin.info().serves(subsystem)) else {
         let message = format!("plugin not found in subsystem {}", subsystem_name(subsystem));
-        return respond::error(StatusCode::NOT_FOUND, message);
+        return respond::error_response(StatusCode::NOT_FOUND, message);
     };
     let schema_type = SchemaType::from_name(query.get("schema_type").unwrap_or_default()).unwrap_or_default();
     match plugin.schema_for(schema_type) {

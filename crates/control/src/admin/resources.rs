@@ -25,7 +25,7 @@ pub(super) async fn answer_resources(parts: &Arc<AdminParts>, target: ObjectPath
     }
     if kinds::is_off(kind, &call.method) {
         let message = format!("not supported `{}` method for {}", call.method, kind.in_words());
-        return respond::error(StatusCode::METHOD_NOT_ALLOWED, message);
+        return respond::error_response(StatusCode::METHOD_NOT_ALLOWED, message);
     }
     let author = Arc::clone(&call.author);
     let condition = match conditions::read_write_condition(&call.headers) {
@@ -206,16 +206,16 @@ pub(super) fn refusal_of_write(refused: WriteRefusal) -> Response<Bytes> {
         WriteRefusal::NotFound => respond::key_not_found(),
         WriteRefusal::Changed(key) => {
             let message = format!("{} was changed in the meantime", crate::stored_key::format_stored_key(&key));
-            respond::error(StatusCode::PRECONDITION_FAILED, message)
+            respond::error_response(StatusCode::PRECONDITION_FAILED, message)
         }
-        WriteRefusal::NoConsumer => respond::error(StatusCode::NOT_FOUND, "consumer not found"),
+        WriteRefusal::NoConsumer => respond::error_response(StatusCode::NOT_FOUND, "consumer not found"),
         WriteRefusal::Invalid(message) => bad(message),
         WriteRefusal::ReadOnly(message) => {
-            let mut response = respond::error(StatusCode::METHOD_NOT_ALLOWED, message);
+            let mut response = respond::error_response(StatusCode::METHOD_NOT_ALLOWED, message);
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, OPTIONS"));
             response
         }
-        WriteRefusal::Store(message) => respond::error(StatusCode::SERVICE_UNAVAILABLE, message),
+        WriteRefusal::Store(message) => respond::error_response(StatusCode::SERVICE_UNAVAILABLE, message),
     }
 }
 

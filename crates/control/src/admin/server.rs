@@ -80,7 +80,7 @@ impl Handler for Admin {
 
     fn busy(&self) -> Response<Bytes> {
         let reason = "another whole set is being read or written; nothing was changed, send this one again";
-        self.parts.headers.add_to(respond::error(StatusCode::SERVICE_UNAVAILABLE, reason))
+        self.parts.headers.add_to(respond::error_response(StatusCode::SERVICE_UNAVAILABLE, reason))
     }
 
     fn answer(&self, request: Request<Bytes>) -> ResponseFuture {

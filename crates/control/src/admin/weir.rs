@@ -122,7 +122,7 @@ fn adopt(parts: &AdminParts) -> Response<Bytes> {
     if parts.reconcile.adopt() {
         respond::json(StatusCode::ACCEPTED, &json!({ "adopting": true }))
     } else {
-        respond::error(StatusCode::SERVICE_UNAVAILABLE, "too many commands are waiting")
+        respond::error_response(StatusCode::SERVICE_UNAVAILABLE, "too many commands are waiting")
     }
 }
 

@@ -76,7 +76,7 @@ pub(crate) fn collection(path: &[String]) -> Result<(ObjectKind, Option<Arc<str>
             Ok((target.kind, target.parent.map(Into::into)))
         }
         Some(target) if target.parent.is_none() => Ok((target.kind, None)),
-        _ => Err(Box::new(respond::error(StatusCode::NOT_FOUND, unknown_collection()))),
+        _ => Err(Box::new(respond::error_response(StatusCode::NOT_FOUND, unknown_collection()))),
     }
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn parse_object_key(path: &[String]) -> Result<model::ObjectKey, Refu
     let key = target.and_then(|target| model::ObjectKey::new(target.kind, &target.key_id()?).ok());
     key.ok_or_else(|| {
         let reason = "write KIND/ID behind it, such as routes/1 or consumers/jack/credentials/c1";
-        Box::new(respond::error(StatusCode::NOT_FOUND, reason))
+        Box::new(respond::error_response(StatusCode::NOT_FOUND, reason))
     })
 }
 

@@ -69,13 +69,13 @@ pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Response<Bytes>
 }
 
 /// `{"error_msg": ...}`.
-pub(crate) fn error(status: StatusCode, message: impl AsRef<str>) -> Response<Bytes> {
+pub(crate) fn error_response(status: StatusCode, message: impl AsRef<str>) -> Response<Bytes> {
     json(status, &json!({ "error_msg": message.as_ref() }))
 }
 
 /// 400 with the reason.
 pub(crate) fn bad(message: impl AsRef<str>) -> Response<Bytes> {
-    error(StatusCode::BAD_REQUEST, message)
+    error_response(StatusCode::BAD_REQUEST, message)
 }
 
 /// As [`bad`], for handlers that give up with `?`.
@@ -85,12 +85,12 @@ pub(crate) fn refused(message: impl AsRef<str>) -> RefusalResponse {
 
 /// 404 for a path that names nothing.
 pub(crate) fn not_found() -> Response<Bytes> {
-    error(StatusCode::NOT_FOUND, "not found")
+    error_response(StatusCode::NOT_FOUND, "not found")
 }
 
 /// 503 because the queue of writes is full.
 pub(crate) fn busy() -> RefusalResponse {
-    Box::new(error(StatusCode::SERVICE_UNAVAILABLE, "too many writes are waiting"))
+    Box::new(error_response(StatusCode::SERVICE_UNAVAILABLE, "too many writes are waiting"))
 }
 
 /// Runs `work` on a thread for blocking work, because JSON of many objects takes milliseconds that other

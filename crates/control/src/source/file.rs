@@ -17,7 +17,7 @@ use outbound::regular_file;
 pub use compose::compose_document as compose;
 pub(crate) use document::parse_item;
 pub use document::{ConfigDocument, FileObject, dotted};
-pub use expand::{Expanded, Unset, expand};
+pub use expand::{Expanded, Unset, expand_variables};
 
 /// A fault with its place in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -127,7 +127,7 @@ fn sums(rates: &[TrafficRate], view: &View, kind: ObjectKind) -> HashMap<Arc<str
 const WINDOW_S: u64 = 60;
 
 /// A figure with three decimals, because more of them say nothing and make answers long.
-pub(crate) fn rounded(figure: Option<f64>) -> Value {
+pub(crate) fn round_figure(figure: Option<f64>) -> Value {
     match figure {
         Some(figure) if figure.is_finite() => json!((figure * 1_000.0).round() / 1_000.0),
         _ => Value::Null,
@@ -136,7 +136,7 @@ pub(crate) fn rounded(figure: Option<f64>) -> Value {
 
 /// Adds `rps`, `p5xx` and `p99_us`; each is null where it is not known.
 pub(crate) fn add_figures(described: &mut Value, figures: Option<Figures>) {
-    described["rps"] = rounded(figures.map(|figures| figures.rps));
-    described["p5xx"] = rounded(figures.and_then(|figures| figures.p5xx));
+    described["rps"] = round_figure(figures.map(|figures| figures.rps));
+    described["p5xx"] = round_figure(figures.and_then(|figures| figures.p5xx));
     described["p99_us"] = figures.and_then(|figures| figures.p99_us).map_or(Value::Null, Value::from);
 }

@@ -6,7 +6,7 @@ use model::discovery::ServiceInstance;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::parts::{Collected, Loose, host, port, read_answer, shortened};
+use crate::parts::{Collected, Loose, parse_host, port, read_answer, shortened};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -65,7 +65,7 @@ fn instance(ConsulEntry { node, service }: ConsulEntry, weight: u32) -> Result<S
     // Only an instance without the field gets the port of the upstream's scheme.
     let port = service.port.map_or(Ok(0), |number| port(Some(&number.into())))?;
     Ok(ServiceInstance {
-        host: host(&written)?,
+        host: parse_host(&written)?,
         port,
         weight: passing.and_then(|passing| u32::try_from(passing).ok()).unwrap_or(weight),
         priority: 0,

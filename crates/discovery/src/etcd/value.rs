@@ -5,13 +5,13 @@
 use model::discovery::ServiceInstance;
 use serde_json::Value;
 
-use crate::parts::{host, metadata, port, read_message, shortened, weight};
+use crate::parts::{parse_host, metadata, port, read_message, shortened, weight};
 
 /// The instance of a value; none if it says that it is out of service. `is_secure` chooses among URLs.
 ///
 /// # Errors
 /// The value has none of the forms.
-pub(super) fn instance(
+pub(super) fn read_etcd_instance(
     value: &[u8],
     is_secure: bool,
     default_weight: u32,
@@ -34,7 +34,7 @@ pub(super) fn instance(
     let name = first(&["host", "ip", "address", "Addr", "addr"]).and_then(Value::as_str);
     let mut instance = match (name, first(&["port", "Port"]), first(&["endpoints"])) {
         (Some(name), Some(number), _) => {
-            ServiceInstance { host: host(name)?, port: port(Some(number))?, ..ServiceInstance::default() }
+            ServiceInstance { host: parse_host(name)?, port: port(Some(number))?, ..ServiceInstance::default() }
         }
         (Some(address), None, _) => at(address, weight)?,
         (None, _, Some(urls)) => at(url(urls, is_secure)?, weight)?,
@@ -58,7 +58,7 @@ fn at(address: &str, weight: u32) -> Result<ServiceInstance, String> {
     if name.contains(':') && !name.starts_with('[') {
         return Err(fault());
     }
-    Ok(ServiceInstance { host: host(name)?, port: number, weight, ..ServiceInstance::default() })
+    Ok(ServiceInstance { host: parse_host(name)?, port: number, weight, ..ServiceInstance::default() })
 }
 
 /// The first URL of HTTP, else the first one of gRPC; with TLS where that is wanted.
@@ -80,7 +80,7 @@ mod tests {
     use crate::parts::show_instances;
 
     fn read(value: &str) -> Result<Option<ServiceInstance>, String> {
-        instance(value.as_bytes(), false, 100)
+        read_etcd_instance(value.as_bytes(), false, 100)
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
         ] {
             assert_eq!(show_instances(&[read(value).unwrap().unwrap()]), [expected], "{value}");
         }
-        let secure = instance(br#"{"endpoints":["http://h:80","https://h:443"]}"#, true, 1).unwrap().unwrap();
+        let secure = read_etcd_instance(br#"{"endpoints":["http://h:80","https://h:443"]}"#, true, 1).unwrap().unwrap();
         assert_eq!(show_instances(&[secure]), ["h:443 1"]);
     }
 
@@ -128,7 +128,7 @@ mod tests {
         ] {
             assert!(read(value).is_err(), "{value}");
         }
-        assert!(instance(&[0xff], false, 1).is_err());
+        assert!(read_etcd_instance(&[0xff], false, 1).is_err());
         assert!(read(r#"{"host":"h","port":80,"weight":-1}"#).is_err());
     }
 }

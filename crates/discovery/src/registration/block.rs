@@ -11,7 +11,7 @@ use stdx::nearest::nearest;
 use super::{ALL, ProxyAddresses, RegistrarKind};
 use crate::BuildContext;
 use crate::check::{BlockFault, schema_faults};
-use crate::parts::host;
+use crate::parts::parse_host;
 
 /// The instance as it is registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,7 +154,7 @@ fn identity(common: Common, addresses: ProxyAddresses) -> Result<RegistrationIde
     let port = port.or(plain.map(|listener| listener.port()));
     let tls_port = tls_port.or(tls.map(|listener| listener.port()));
     let address = match address {
-        Some(address) => host(&address)?.into(),
+        Some(address) => parse_host(&address)?.into(),
         // The host is the same with a written port, also where the only listener has TLS.
         None => own_address(plain.or(addresses.tls))?,
     };

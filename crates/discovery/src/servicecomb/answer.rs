@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::parts::{Collected, Loose, host, metadata, read_answer, read_message, shortened, weight};
+use crate::parts::{Collected, Loose, parse_host, metadata, read_answer, read_message, shortened, weight};
 
 #[derive(Deserialize)]
 struct ServiceCombAnswer {
@@ -84,7 +84,7 @@ fn instance(entry: ServiceCombEntry, rules: ServiceCombRules) -> Result<Option<S
         facts.entry("zone".into()).or_insert_with(|| zone.into());
     }
     Ok(Some(ServiceInstance {
-        host: host(&name)?,
+        host: parse_host(&name)?,
         port: number,
         weight: weight(written.as_ref(), rules.default_weight)?,
         metadata: facts,

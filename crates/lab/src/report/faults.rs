@@ -44,9 +44,9 @@ pub fn load(faults: &FaultResults) -> String {
     format!(
         "{} requests are due in a second{from}, on {} connections; clients give a request up after {} ms. Each fault lasts \
          for {} s. Latency is from when a request was due until it was answered or given up.",
-        number::count(faults.rate as u64),
+        number::format_count(faults.rate as u64),
         faults.connections,
-        number::count(faults.timeout_ms),
+        number::format_count(faults.timeout_ms),
         number::format_number(faults.fault_seconds),
     )
 }
@@ -99,7 +99,7 @@ pub fn remarks(runs: &[&FaultRun]) -> Vec<String> {
             out.push(format!("{name}: {}", told.join("; ")));
         }
         if run.unsent > 0 {
-            out.push(format!("{name}: {} more were due and not kept", number::count(run.unsent)));
+            out.push(format!("{name}: {} more were due and not kept", number::format_count(run.unsent)));
         }
     }
     out
@@ -124,8 +124,8 @@ fn row(run: &FaultRun) -> Vec<Cell> {
         cells.extend((0..11).map(|_| missing()));
         return cells;
     }
-    cells.push(Cell::number(number::count(requests), Some(requests as f64)));
-    cells.push(Cell::number(number::count(failed), Some(failed as f64)).toned(if failed > 0 {
+    cells.push(Cell::number(number::format_count(requests), Some(requests as f64)));
+    cells.push(Cell::number(number::format_count(failed), Some(failed as f64)).toned(if failed > 0 {
         Tone::Bad
     } else {
         Tone::Good
@@ -139,7 +139,7 @@ fn row(run: &FaultRun) -> Vec<Cell> {
     match run.faulty {
         None => cells.extend((0..3).map(|_| missing())),
         Some(faulty) => {
-            cells.push(Cell::number(number::count(faulty.late_requests), Some(faulty.late_requests as f64)));
+            cells.push(Cell::number(number::format_count(faulty.late_requests), Some(faulty.late_requests as f64)));
             for seconds in [faulty.off_after_s, faulty.back_after_s] {
                 cells.push(match seconds {
                     Some(seconds) => Cell::number(format!("{seconds:.1}"), Some(seconds)),
@@ -164,7 +164,7 @@ fn kinds(outcome: &PeriodOutcome) -> Option<String> {
     let told: Vec<String> = kinds
         .iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, kind)| format!("{} {kind}", number::count(*count)))
+        .map(|(count, kind)| format!("{} {kind}", number::format_count(*count)))
         .collect();
     (!told.is_empty()).then(|| told.join(", "))
 }

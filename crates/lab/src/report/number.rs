@@ -23,7 +23,7 @@ pub fn axis(value: f64) -> String {
 }
 
 /// A whole number, thousands separated.
-pub fn count(value: u64) -> String {
+pub fn format_count(value: u64) -> String {
     grouped(&value.to_string())
 }
 
@@ -183,7 +183,7 @@ mod tests {
         {
             assert_eq!(axis(value), expected, "{value}");
         }
-        assert_eq!(count(1000), "1,000");
+        assert_eq!(format_count(1000), "1,000");
         assert_eq!(megabytes(1.5e9), "1,500");
     }
 }

@@ -138,7 +138,7 @@ fn row(summary: &Summary<'_>) -> Vec<Cell> {
         ratio(summary),
         shown(Figure::Switches),
         shown(Figure::MemoryBytes),
-        Cell::text(number::count(failed)).toned(if failed > 0 { Tone::Bad } else { Tone::Faint }),
+        Cell::text(number::format_count(failed)).toned(if failed > 0 { Tone::Bad } else { Tone::Faint }),
         core(summary),
     ]
 }
@@ -230,7 +230,7 @@ pub(super) fn remarks(summaries: &[Summary<'_>], measured: &[&Summary<'_>]) -> V
         out.push(format!(
             "{}: {} failed while warming up",
             summary.name,
-            number::count(summary.warm_up_failures)
+            number::format_count(summary.warm_up_failures)
         ));
     }
     out
@@ -250,9 +250,9 @@ pub(super) fn failures(summary: &Summary<'_>) -> String {
     let told: Vec<String> = kinds
         .iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, kind)| format!("{} {kind}", number::count(*count)))
+        .map(|(count, kind)| format!("{} {kind}", number::format_count(*count)))
         .collect();
-    format!("{}, of {} answers", told.join(", "), number::count(summary.requests))
+    format!("{}, of {} answers", told.join(", "), number::format_count(summary.requests))
 }
 
 /// Contenders without a row, or without all rounds, and the reasons.

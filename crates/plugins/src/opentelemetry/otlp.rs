@@ -126,7 +126,7 @@ fn shown(text: &[u8]) -> Cow<'_, str> {
 
 /// A span in the list of a batch: the tag, the length, and the fields in `body`. Allocated once, in its exact
 /// size.
-pub(super) fn entry(body: &[u8]) -> Vec<u8> {
+pub(super) fn encode_span_entry(body: &[u8]) -> Vec<u8> {
     let mut entry = Vec::with_capacity(field_length(body.len()));
     write_bytes(2, body, &mut entry);
     entry
@@ -252,7 +252,7 @@ mod tests {
         write_attribute("yes", OtlpValue::Bool(true), &mut body);
         write_attribute("pi", OtlpValue::Double(3.5), &mut body);
         let frame = OtlpEnvelope::new([("service.name", OtlpValue::from("s"))].into_iter(), "weir", "1");
-        let request = frame.request(&[entry(&body), entry(&body)]);
+        let request = frame.request(&[encode_span_entry(&body), encode_span_entry(&body)]);
 
         let request = DecodedExportRequest::decode(&*request).unwrap();
         assert_eq!(request.spans().len(), 2);

@@ -131,19 +131,19 @@ pub(super) fn end(
     let mut fields = recording.fields.take();
     end_of_request(exchange, recording, context, additional, &mut fields);
     // The queue counts and reports a dropped span.
-    queue.push_from(exchange.connection.local.ip(), otlp::entry(&fields));
+    queue.push_from(exchange.connection.local.ip(), otlp::encode_span_entry(&fields));
     if below.attempts {
         for (index, attempt) in exchange.attempts.iter().enumerate() {
             fields.clear();
             of_attempt(exchange, context, attempt, index, &mut fields);
-            queue.push(otlp::entry(&fields));
+            queue.push(otlp::encode_span_entry(&fields));
         }
     }
     if let Some(from_ns) = below.plugins_from_ns {
         for run in exchange.timeline.runs().iter().filter(|run| run.taken_ns >= from_ns) {
             fields.clear();
             of_plugin(exchange, context, run, &mut fields);
-            queue.push(otlp::entry(&fields));
+            queue.push(otlp::encode_span_entry(&fields));
         }
     }
     local.give_bytes(fields);

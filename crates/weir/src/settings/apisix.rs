@@ -24,7 +24,7 @@ mod wasm;
 
 use std::path::Path;
 
-use control::source::file::expand;
+use control::source::file::expand_variables;
 use stdx::nearest::nearest;
 
 use super::fault::{SettingFault, SettingLocation};
@@ -50,7 +50,7 @@ pub(super) fn parse_apisix_config(
             reason,
         });
     };
-    let expanded = match expand(text, environment) {
+    let expanded = match expand_variables(text, environment) {
         Ok(expanded) => expanded,
         Err(unset) => {
             unset.into_iter().for_each(|unset| fault(unset.line, unset.reason));

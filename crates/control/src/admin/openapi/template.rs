@@ -13,7 +13,7 @@ pub(super) fn parse_template(text: &str) -> Value {
 }
 
 /// Writes every short form of a document out.
-pub(super) fn expand(document: &mut Value, lists: &Value) {
+pub(super) fn expand_short_forms(document: &mut Value, lists: &Value) {
     let components = &mut document["components"];
     values(&mut components["schemas"]).for_each(|value| schema(value, lists));
     values(&mut components["parameters"]).for_each(|value| parameter(value, lists));

@@ -76,7 +76,7 @@ fn entries(parts: &AdminParts) -> Vec<CertificateEntry> {
         .map(|summary| of_object(summary, reports.get(&summary.key.id), &hosts, now_ms))
         .collect();
     add_orders(parts, &mut entries, now_ms);
-    entries.extend(parts.certificate_file.as_deref().map(|path| file::entry(path, now_ms)));
+    entries.extend(parts.certificate_file.as_deref().map(|path| file::read_certificate_file(path, now_ms)));
     entries.sort_by(|left, right| left.order().cmp(&right.order()));
     entries
 }

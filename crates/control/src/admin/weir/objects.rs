@@ -77,7 +77,7 @@ fn list(parts: &AdminParts, question: &ObjectListQuery) -> Value {
         }
     }
     let matched = rows.len();
-    let facets = facets::count(&rows);
+    let facets = facets::count_facets(&rows);
     let details = Details::new(&parts.reports, &view, question.kind);
     question.order.sort(&mut rows, &details);
     let page = rows.iter().skip(question.offset).take(question.limit);

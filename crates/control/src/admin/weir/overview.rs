@@ -80,7 +80,7 @@ pub(super) fn now_value(now: Option<&TrafficNow>) -> Value {
     for (name, read) in FIGURES {
         body.insert((*name).to_owned(), now.map_or(Value::Null, |now| read(&now.point.figures)));
     }
-    let requests = now.map(|now| rounded(now.point.figures.requests()));
+    let requests = now.map(|now| round_number(now.point.figures.requests()));
     let more = [
         ("requests", json!(requests)),
         ("requests_total", json!(now.map(|now| now.requests_total))),
@@ -97,23 +97,23 @@ type FigureReader = fn(&Figures) -> Value;
 
 /// The names of the figures.
 const FIGURES: &[(&str, FigureReader)] = &[
-    ("req_2xx", |figures| rounded(figures.successes)),
-    ("req_3xx", |figures| rounded(figures.redirections)),
-    ("req_4xx", |figures| rounded(figures.client_errors)),
-    ("req_5xx", |figures| rounded(figures.server_errors)),
-    ("req_other", |figures| rounded(figures.other)),
+    ("req_2xx", |figures| round_number(figures.successes)),
+    ("req_3xx", |figures| round_number(figures.redirections)),
+    ("req_4xx", |figures| round_number(figures.client_errors)),
+    ("req_5xx", |figures| round_number(figures.server_errors)),
+    ("req_other", |figures| round_number(figures.other)),
     ("p50_us", |figures| figures.p50_us.into()),
     ("p90_us", |figures| figures.p90_us.into()),
     ("p99_us", |figures| figures.p99_us.into()),
-    ("bytes", |figures| rounded(figures.bytes)),
-    ("cpu", |figures| rounded(figures.cpu)),
+    ("bytes", |figures| round_number(figures.bytes)),
+    ("cpu", |figures| round_number(figures.cpu)),
     ("rss", |figures| figures.resident_bytes.into()),
-    ("in_flight", |figures| rounded(figures.in_flight)),
-    ("connections", |figures| rounded(figures.connections)),
+    ("in_flight", |figures| round_number(figures.in_flight)),
+    ("connections", |figures| round_number(figures.connections)),
 ];
 
 /// A number with three decimals at most, which is more than counts of seconds say.
-pub(super) fn rounded(value: f64) -> Value {
+pub(super) fn round_number(value: f64) -> Value {
     let rounded = (value * 1_000.0).round() / 1_000.0;
     // A whole number is written without a decimal point.
     if rounded.fract() == 0.0 && rounded.abs() < 1e15 { (rounded as i64).into() } else { rounded.into() }
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn numbers_are_short() {
         for (value, text) in [(0.0, "0"), (1.0 / 3.0, "0.333"), (1_206.0, "1206"), (0.000_1, "0")] {
-            assert_eq!(rounded(value).to_string(), text);
+            assert_eq!(round_number(value).to_string(), text);
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) async fn answer_plugin_catalog(parts: &Arc<AdminParts>, name: Option<
         Some(name) => match parts.catalog().get(&name) {
             Some(plugin) => one(&parts, plugin),
             None => {
-                respond::error(StatusCode::NOT_FOUND, format!("there is no plugin {name} in this instance"))
+                respond::error_response(StatusCode::NOT_FOUND, format!("there is no plugin {name} in this instance"))
             }
         },
     });

@@ -36,7 +36,7 @@ fn try_follow(parts: &AdminParts, call: &Call) -> Result<Response<Bytes>, Refusa
         let message = format!(
             "requests have as many readers as they may have ({READERS_MAX}); close one of them first"
         );
-        return Err(Box::new(respond::error(StatusCode::TOO_MANY_REQUESTS, message)));
+        return Err(Box::new(respond::error_response(StatusCode::TOO_MANY_REQUESTS, message)));
     }
     tracing::info!(by = %call.author, "requests are being followed");
     Ok(event_stream(streamed))

@@ -10,7 +10,7 @@ use model::{ObjectKey, ObjectKind};
 use serde_json::{Value, json};
 
 use super::attention::object_path;
-use super::overview::rounded;
+use super::overview::round_number;
 use crate::admin::call::{AdminParts, Call};
 use crate::serve::RefusalResponse;
 use crate::serve::list_query::{limit, whole_number};
@@ -93,10 +93,10 @@ impl TopQuery {
         }
         let list: Vec<Value> = top.rows.iter().map(|row| self.row(row, &top, view)).collect();
         json!({
-            "window_s": rounded(top.seconds),
-            "total": rounded(top.total),
+            "window_s": round_number(top.seconds),
+            "total": round_number(top.total),
             "list": list,
-            "other": { "rps": rounded(top.other), "count": top.other_count },
+            "other": { "rps": round_number(top.other), "count": top.other_count },
         })
     }
 
@@ -105,13 +105,13 @@ impl TopQuery {
             "id": &*row.id,
             "name": null,
             "match": null,
-            "rps": rounded(row.requests),
-            "share": rounded(if top.total > 0.0 { row.requests * 100.0 / top.total } else { 0.0 }),
-            "p4xx": rounded(row.client_errors),
-            "p5xx": rounded(row.server_errors),
+            "rps": round_number(row.requests),
+            "share": round_number(if top.total > 0.0 { row.requests * 100.0 / top.total } else { 0.0 }),
+            "p4xx": round_number(row.client_errors),
+            "p5xx": round_number(row.server_errors),
             "mean_us": row.mean_us,
             "p99_us": row.p99_us,
-            "bytes": rounded(row.bytes),
+            "bytes": round_number(row.bytes),
         });
         match self.by {
             By::Routes => {

@@ -12,7 +12,7 @@ use stdx::nearest::nearest;
 use yaml::Marked;
 
 use super::FileFault;
-use super::expand::{Expanded, Unset, expand};
+use super::expand::{Expanded, Unset, expand_variables};
 use crate::stored_key;
 
 /// One object of a file.
@@ -72,7 +72,7 @@ impl ConfigDocument {
         text: &str,
         lookup: &dyn Fn(&str) -> Option<String>,
     ) -> Result<ConfigDocument, Vec<FileFault>> {
-        let expanded = expand(text, lookup).map_err(|unset| {
+        let expanded = expand_variables(text, lookup).map_err(|unset| {
             let fault = |unset: Unset| FileFault {
                 path: path.to_owned(),
                 line: unset.line,

@@ -149,7 +149,7 @@ fn not_first(report: &RunReport) -> String {
             Cell::text(one.first),
             Cell::number(number::ratio(one.over_first), Some(one.over_first)),
             Cell::number(number::optional_percent(one.loss_percent), one.loss_percent),
-            Cell::number(number::count(one.failures), Some(one.failures as f64)),
+            Cell::number(number::format_count(one.failures), Some(one.failures as f64)),
         ]);
     }
     let behind = standings.iter().filter(|one| one.place > 1).count();

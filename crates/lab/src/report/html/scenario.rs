@@ -291,7 +291,7 @@ impl View<'_> {
         }
         let failed = summary.failures.all() + summary.unsent;
         let tone = if failed > 0 { Tone::Bad } else { Tone::Usual };
-        cells.push(Cell::number(number::count(failed), Some(failed as f64)).toned(tone));
+        cells.push(Cell::number(number::format_count(failed), Some(failed as f64)).toned(tone));
         cells
     }
 }
