@@ -128,10 +128,10 @@ async fn failed<S: DownstreamStream>(
     {
         return match stored_reply::send_stored_reply(journey, *stored).await {
             Ok(()) => PipelineOutcome::Done,
-            Err(failure) => respond::fail(journey, failure).await,
+            Err(failure) => respond::send_failure_reply(journey, failure).await,
         };
     }
-    respond::fail(journey, failure).await
+    respond::send_failure_reply(journey, failure).await
 }
 
 /// Serves the request; an error has not been answered yet, and its response passes through the chains.
@@ -238,7 +238,7 @@ fn fitting_host<'g>(generation: &'g Generation, exchange: &Exchange) -> Option<&
 }
 
 /// Answers a request with a head that could not be read.
-pub(crate) async fn refuse<S: DownstreamStream>(
+pub(crate) async fn refuse_malformed_request<S: DownstreamStream>(
     context: &WorkerContext,
     exchange: &mut Exchange,
     downstream: &mut S,
@@ -249,13 +249,13 @@ pub(crate) async fn refuse<S: DownstreamStream>(
     begin_refused(exchange, &generation);
     let run = PipelineRun::new(context, &generation, deadline);
     let mut journey = Journey { run: &run, chains: Chains::none(&generation), exchange, downstream };
-    let outcome = respond::fail(&mut journey, failure).await;
+    let outcome = respond::send_failure_reply(&mut journey, failure).await;
     ServedExchange { outcome, log: LogChains { generation, merged: None } }
 }
 
 /// Logs a request with a malformed head after its stream was reset, as one that was answered with the
 /// status of `failure`.
-pub(crate) fn log_refused(context: &WorkerContext, exchange: &mut Exchange, failure: ExchangeFailure) {
+pub(crate) fn log_refused_request(context: &WorkerContext, exchange: &mut Exchange, failure: ExchangeFailure) {
     let generation = context.generation();
     begin_refused(exchange, &generation);
     exchange.response.status = failure.cause.status();

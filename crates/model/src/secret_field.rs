@@ -36,7 +36,7 @@ pub fn for_each(
     };
     let Some(plugins) = object.get_mut("plugins").and_then(Value::as_object_mut) else { return };
     for (name, config) in plugins {
-        let place = crate::fault::below("/plugins", name);
+        let place = crate::fault::extend_pointer("/plugins", name);
         for_each_of_plugin(catalog, schema_type, name, config, &place, &mut any);
     }
 }
@@ -77,12 +77,12 @@ fn walk(value: &mut Value, path: &[&str], place: String, visit: &mut dyn FnMut(&
         // A named object is a table of secrets, such as the fields of requests to a server.
         (Value::Object(fields), []) => {
             for (name, field) in fields.iter_mut().filter(|(_, field)| field.is_string()) {
-                walk(field, &[], crate::fault::below(&place, name), visit);
+                walk(field, &[], crate::fault::extend_pointer(&place, name), visit);
             }
         }
         (Value::Object(fields), [name, rest @ ..]) => {
             if let Some(field) = Map::get_mut(fields, *name) {
-                walk(field, rest, crate::fault::below(&place, name), visit);
+                walk(field, rest, crate::fault::extend_pointer(&place, name), visit);
             }
         }
         _ => {}

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::fault::below;
+use crate::fault::extend_pointer;
 use crate::resource::Resource;
 
 /// A reference, taken apart. Pieces of the text it was read from.
@@ -84,7 +84,7 @@ pub fn for_each<'v>(value: &'v Value, place: &str, visit: &mut dyn FnMut(String,
         Value::Object(fields) => {
             for (name, field) in fields {
                 if may_hold_reference(field) {
-                    for_each(field, &below(place, name), visit);
+                    for_each(field, &extend_pointer(place, name), visit);
                 }
             }
         }
@@ -99,7 +99,7 @@ pub fn list_secret_references(resource: &Resource) -> Vec<(String, &str)> {
     let mut found = Vec::new();
     for plugin in resource.plugins() {
         if may_hold_reference(&plugin.config) {
-            let place = below("/plugins", &plugin.name);
+            let place = extend_pointer("/plugins", &plugin.name);
             for_each(&plugin.config, &place, &mut |place, text| found.push((place, text)));
         }
     }
@@ -147,7 +147,7 @@ fn add_of_certificates<'r>(resource: &'r Resource, found: &mut Vec<(String, &'r 
             [("ca_certs", &tls.ca_certs), ("client_cert", &tls.client_cert), ("client_key", &tls.client_key)];
         for (name, text) in fields {
             if let Some(text) = text.as_deref().filter(|text| is_certificate_reference(text)) {
-                found.push((below(place, name), text));
+                found.push((extend_pointer(place, name), text));
             }
         }
     }

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use crate::catalog::PluginCatalog;
-use crate::fault::{CheckStage, Findings, below};
+use crate::fault::{CheckStage, Findings, extend_pointer};
 use crate::kind::ObjectKind;
 
 /// A field that is refused wherever it is written at the top of an object.
@@ -88,7 +88,7 @@ pub(crate) fn upstream(upstream: &Value, pointer: &str, catalog: &PluginCatalog,
             "scheme {scheme} of an upstream is not supported yet: no plugin speaks to Kafka; supported are {}",
             SCHEMES.join(", ")
         );
-        findings.add(CheckStage::Unsupported, below(pointer, "scheme"), reason);
+        findings.add(CheckStage::Unsupported, extend_pointer(pointer, "scheme"), reason);
     }
     if let Some(registry) = upstream.get("discovery_type").and_then(Value::as_str)
         && !catalog.has_registry(registry)
@@ -97,14 +97,14 @@ pub(crate) fn upstream(upstream: &Value, pointer: &str, catalog: &PluginCatalog,
             "discovery_type {registry}: no such registry is configured; write a block `discovery: {{{registry}: …}}` in the \
              settings, or nodes instead"
         );
-        findings.add(CheckStage::Unsupported, below(pointer, "discovery_type"), reason);
+        findings.add(CheckStage::Unsupported, extend_pointer(pointer, "discovery_type"), reason);
     }
 }
 
 fn refuse(fields: &[UnsupportedField], object: &Value, pointer: &str, findings: &mut Findings) {
     for field in fields {
         if object.get(field.name).is_some() {
-            findings.add(CheckStage::Unsupported, below(pointer, field.name), field.reason);
+            findings.add(CheckStage::Unsupported, extend_pointer(pointer, field.name), field.reason);
         }
     }
 }

@@ -131,7 +131,7 @@ fn instance(settings: &Settings) -> InstanceInfo {
         if !settings.data.is_dir() {
             return hostname.clone();
         }
-        control::instance_id::load_or_create(&settings.data).unwrap_or_else(|error| {
+        control::instance_id::load_or_create_instance_id(&settings.data).unwrap_or_else(|error| {
             tracing::warn!(%error, "the data folder cannot keep an id of this instance: it is the name of the machine");
             hostname.clone()
         })
@@ -157,7 +157,7 @@ pub(crate) fn plan_offline(
     keep_others: bool,
 ) -> anyhow::Result<Result<ConfigPlan, Vec<model::ConfigFault>>> {
     let catalog = Arc::new(catalog_for(settings));
-    Ok(control::offline::plan(&catalog, &on_disk(settings, &catalog)?, document, keep_others))
+    Ok(control::offline::plan_document(&catalog, &on_disk(settings, &catalog)?, document, keep_others))
 }
 
 /// The response of `weir/versions` of the Admin API, from the store on disk.
@@ -374,7 +374,7 @@ fn admin_keys(settings: &Settings) -> anyhow::Result<Vec<AdminKey>> {
     if keys.iter().any(|key| key.role == Role::Admin) {
         return Ok(keys);
     }
-    let found = control::key::load_or_create(&settings.data)?;
+    let found = control::key::load_or_create_key(&settings.data)?;
     if found.created && std::io::stderr().is_terminal() {
         print_error_bounded(format_args!(
             "Admin key (shown this once, kept in {}): {}",

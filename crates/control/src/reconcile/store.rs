@@ -12,7 +12,7 @@ use super::batch::WriteBatch;
 use super::configs::{ConfigsUpdate, Overtaken};
 use super::source::{ConfigSource, SourceFacts, Wake};
 use super::stored_change::stored_change;
-use super::versions::{VersionFilter, VersionList, plan_of, text_of};
+use super::versions::{VersionFilter, VersionList, plan_of, decrypt_record_text};
 use super::whole::{Differing, Terms, WholeRefused};
 use super::write::{Done, WriteRefusal};
 use super::{Flow, LoadError, Reconciler, Signed};
@@ -257,7 +257,7 @@ impl ConfigSource for EmbeddedStore {
         let found = self.store.object_at(version, &stored_key::format_stored_key(key))?;
         let record = found.ok_or_else(|| self.not_kept(version))?;
         let sealer = &reconciler.parts.sealer;
-        record.map_or(Ok(None), |record| text_of(sealer, StorageMedium::Store, key, record))
+        record.map_or(Ok(None), |record| decrypt_record_text(sealer, StorageMedium::Store, key, record))
     }
 
     fn plan_between(

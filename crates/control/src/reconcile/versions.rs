@@ -88,7 +88,7 @@ impl ControlLoop {
 }
 
 /// The text of a stored object, its secrets decrypted.
-pub(super) fn text_of(
+pub(super) fn decrypt_record_text(
     sealer: &Sealer,
     medium: StorageMedium,
     key: &ObjectKey,

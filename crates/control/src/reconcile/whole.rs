@@ -159,7 +159,7 @@ pub(crate) struct Differing {
 ///
 /// # Errors
 /// The faulty objects.
-pub(crate) fn plan(
+pub(crate) fn plan_set(
     catalog: &PluginCatalog,
     view: &View,
     set: &DesiredSet,

@@ -167,7 +167,7 @@ pub(super) struct NacosToken {
 ///
 /// # Errors
 /// The answer has none.
-pub(super) fn token(text: &[u8]) -> Result<NacosToken, String> {
+pub(super) fn read_nacos_token(text: &[u8]) -> Result<NacosToken, String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct NacosLogin {
@@ -303,11 +303,11 @@ mod tests {
     fn tokens_are_read_from_a_login() {
         let expected = NacosToken { text: "t".to_owned(), lifetime: Duration::from_secs(60) };
         let plain = json!({"accessToken": "t", "tokenTtl": 60, "globalAdmin": true});
-        assert_eq!(token(plain.to_string().as_bytes()), Ok(expected));
+        assert_eq!(read_nacos_token(plain.to_string().as_bytes()), Ok(expected));
         let nested = json!({"code": 0, "data": {"accessToken": "t"}});
-        assert_eq!(token(nested.to_string().as_bytes()).unwrap().lifetime, Duration::from_secs(18_000));
+        assert_eq!(read_nacos_token(nested.to_string().as_bytes()).unwrap().lifetime, Duration::from_secs(18_000));
         for text in ["unknown user!", "{}", "{\"accessToken\":\"\"}", "{\"accessToken\":7}"] {
-            assert!(token(text.as_bytes()).is_err(), "{text}");
+            assert!(read_nacos_token(text.as_bytes()).is_err(), "{text}");
         }
     }
 }

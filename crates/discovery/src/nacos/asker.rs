@@ -198,7 +198,7 @@ impl NacosClient {
         if matches!(reply.status, 404 | 410) {
             reply = self.login(&targets[1], &form).await?;
         }
-        let token = reply.ok().and_then(answer::token);
+        let token = reply.ok().and_then(answer::read_nacos_token);
         let token = token
             .map_err(|reason| PollFailure::Registry(format!("the login of `{user}` failed: {reason}")))?;
         session.token = Some((token.text.clone(), Instant::now() + token.lifetime * 9 / 10));

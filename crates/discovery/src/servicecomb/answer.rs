@@ -134,7 +134,7 @@ pub(super) fn read_servicecomb_refusal(status: u16, text: &[u8]) -> (bool, Strin
 ///
 /// # Errors
 /// The answer has none.
-pub(super) fn token(text: &[u8]) -> Result<String, String> {
+pub(super) fn read_servicecomb_token(text: &[u8]) -> Result<String, String> {
     #[derive(Deserialize)]
     struct ServiceCombLogin {
         token: String,
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(read_servicecomb_refusal(400, unknown), (true, "code 400012: Micro-service does not exist".to_owned()));
         assert_eq!(read_servicecomb_refusal(401, br#"{"errorCode":"401201"}"#), (false, "code 401201:".to_owned() + " "));
         assert_eq!(read_servicecomb_refusal(502, b"<html>"), (false, "status 502".to_owned()));
-        assert_eq!(token(br#"{"token":"t"}"#), Ok("t".to_owned()));
-        assert!(token(b"{}").is_err() && token(b"{\"token\":\"\"}").is_err());
+        assert_eq!(read_servicecomb_token(br#"{"token":"t"}"#), Ok("t".to_owned()));
+        assert!(read_servicecomb_token(b"{}").is_err() && read_servicecomb_token(b"{\"token\":\"\"}").is_err());
     }
 }

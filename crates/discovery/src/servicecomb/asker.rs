@@ -125,7 +125,7 @@ impl ServiceCombClient {
         let call = RegistryRequest::with_body(Method::POST, "/v4/token", "application/json", body);
         let reply =
             self.client.call(&call.with(DOMAIN, &self.place.domain)).await.map_err(PollFailure::Registry)?;
-        let token = reply.ok().and_then(answer::token);
+        let token = reply.ok().and_then(answer::read_servicecomb_token);
         *held =
             Some(token.map_err(|reason| {
                 PollFailure::Registry(format!("the login of `{user}` failed: {reason}"))

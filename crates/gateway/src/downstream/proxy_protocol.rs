@@ -17,7 +17,7 @@ use std::rc::Rc;
 use super::arrival::{ConnectionIdentity, TcpArrival, within_deadline};
 use super::connection_guard::AddressPlace;
 use super::h1::timer::ConnectionTimer;
-use super::header_refusal::{UNTRUSTED_HEADER, refuse};
+use super::header_refusal::{UNTRUSTED_HEADER, refuse_proxy_header};
 use super::layers;
 use crate::observe::failures::ConnectionRefusal;
 use exchange::client_address::{RealIpOptions, contains};
@@ -89,7 +89,7 @@ pub(crate) async fn serve_proxy_protocol(arrival: TcpArrival, timer: ConnectionT
         None if gives_way || identity.listener.queue().is_some() => return,
         None => ProxyHeaderFault::Late,
     };
-    refuse(&timer, &identity, &fault);
+    refuse_proxy_header(&timer, &identity, &fault);
     stream.reset_on_close();
 }
 
@@ -127,7 +127,7 @@ async fn look_then_serve(arrival: TcpArrival, timer: ConnectionTimer) {
             layers::serve_protocol_layers(TcpArrival { stream, identity, counted }, timer);
         }
         Some(Ok(true)) => {
-            refuse(&timer, &identity, &UNTRUSTED_HEADER);
+            refuse_proxy_header(&timer, &identity, &UNTRUSTED_HEADER);
             stream.reset_on_close();
         }
         Some(Err(_)) | None => {}

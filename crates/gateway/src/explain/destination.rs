@@ -22,7 +22,7 @@ const CANDIDATES_MAX: usize = 100;
 const CHOICES_MAX: usize = 20;
 
 /// The upstream that the request would go to: the one that a plugin has selected, else that of its route.
-pub(super) fn upstream<'r>(
+pub(super) fn resolve_upstream<'r>(
     generation: &'r Generation,
     route: Option<&Arc<CompiledRoute>>,
     selected: Option<&UpstreamRef>,
@@ -145,7 +145,7 @@ pub(super) fn choices(
     choices: &[UpstreamChoice],
 ) -> Value {
     let of_choice = |choice: &UpstreamChoice| {
-        let found = upstream(generation, route, choice.upstream.as_ref());
+        let found = resolve_upstream(generation, route, choice.upstream.as_ref());
         json!({ "share": (choice.share * 10.0).round() / 10.0, "upstream": found.map(candidates) })
     };
     choices.iter().take(CHOICES_MAX).map(of_choice).collect()

@@ -28,7 +28,7 @@ use exchange::plugin::{BufferedReply, NO_ANSWER, PluginPhase, changed_body, tran
 const RETRY_AFTER_SECONDS: &str = "1";
 
 /// Sends the local reply for a failure.
-pub(super) async fn fail<S: DownstreamStream>(
+pub(super) async fn send_failure_reply<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
     failure: ExchangeFailure,
 ) -> PipelineOutcome {

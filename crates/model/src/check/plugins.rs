@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::catalog::{PluginCatalog, SchemaType, Subsystem};
-use crate::fault::{CheckStage, Findings, below};
+use crate::fault::{CheckStage, Findings, extend_pointer};
 
 use super::{expression, plugin_names};
 
@@ -56,7 +56,7 @@ fn one(
     findings: &mut Findings,
 ) {
     let prefix = invalid_plugins_prefix(schema_type);
-    let pointer = below("/plugins", name);
+    let pointer = extend_pointer("/plugins", name);
     if !config.is_object() {
         let reason = format!("invalid plugin conf {config} for plugin [{name}]");
         findings.add_worded(CheckStage::Plugins, pointer, reason.clone(), format!("{prefix}{reason}"));

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::certificate;
-use crate::fault::{CheckStage, Findings, below};
+use crate::fault::{CheckStage, Findings, extend_pointer};
 
 /// Every certificate can be read and has its key.
 pub(super) fn check_ssl(ssl: &Value, findings: &mut Findings) {
@@ -82,11 +82,11 @@ pub(super) fn check_upstream(upstream: &Value, pointer: &str, findings: &mut Fin
     if let Some(authorities) = text(tls, "ca_certs")
         && let Err(reason) = certificate::alone(authorities)
     {
-        findings.add(CheckStage::Upstream, below(&below(pointer, "tls"), "ca_certs"), reason);
+        findings.add(CheckStage::Upstream, extend_pointer(&extend_pointer(pointer, "tls"), "ca_certs"), reason);
     }
     if let (Some(cert), Some(key)) = (text(tls, "client_cert"), text(tls, "client_key")) {
-        let tls = below(pointer, "tls");
-        pair(cert, key, [below(&tls, "client_cert"), below(&tls, "client_key")], "", findings);
+        let tls = extend_pointer(pointer, "tls");
+        pair(cert, key, [extend_pointer(&tls, "client_cert"), extend_pointer(&tls, "client_key")], "", findings);
     }
 }
 

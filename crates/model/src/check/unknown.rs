@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use stdx::nearest::misspelt;
 
 use super::UnknownFields;
-use crate::fault::below;
+use crate::fault::extend_pointer;
 use crate::validate::{Corrected, SchemaFault};
 
 /// A field that the schema does not name.
@@ -154,7 +154,7 @@ fn object(
             let moved = schemas.iter().find_map(|schema| schema.get(MOVED_FIELDS)?.get(name)?.as_str());
             let meant = if moved.is_none() { misspelt(name, known).map(str::to_owned) } else { None };
             let moved_to = moved.map(str::to_owned);
-            found.push(UnknownField { pointer: below(pointer, name), name: name.clone(), meant, moved_to });
+            found.push(UnknownField { pointer: extend_pointer(pointer, name), name: name.clone(), meant, moved_to });
             continue;
         }
         of_field.extend(patterns().flat_map(|patterns| patterns.values()));
@@ -162,7 +162,7 @@ fn object(
             of_field.extend(additional().filter(|schema| schema.is_object()));
         }
         if !of_field.is_empty() && (value.is_object() || value.is_array()) {
-            walk(&of_field, value, &below(pointer, name), found);
+            walk(&of_field, value, &extend_pointer(pointer, name), found);
         }
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{health, original_dst, protection, retry, selection, ssl};
 use crate::catalog::PluginCatalog;
-use crate::fault::{CheckStage, Findings, below};
+use crate::fault::{CheckStage, Findings, extend_pointer};
 use crate::resource::{BalanceMethod, split_authority};
 use crate::{schema, unsupported};
 
@@ -26,9 +26,9 @@ pub(super) fn check_upstream_fields(catalog: &PluginCatalog, upstream: &Value, p
 
 /// Each node's host and port can be told apart.
 fn nodes(upstream: &Value, pointer: &str, findings: &mut Findings) {
-    let at = below(pointer, "nodes");
+    let at = extend_pointer(pointer, "nodes");
     let authorities: Vec<(String, &str)> = match upstream.get("nodes") {
-        Some(Value::Object(nodes)) => nodes.keys().map(|node| (below(&at, node), node.as_str())).collect(),
+        Some(Value::Object(nodes)) => nodes.keys().map(|node| (extend_pointer(&at, node), node.as_str())).collect(),
         Some(Value::Array(nodes)) => nodes
             .iter()
             .enumerate()
@@ -63,10 +63,10 @@ fn host(upstream: &Value, pointer: &str, findings: &mut Findings) {
     let empty = upstream.get("upstream_host").and_then(Value::as_str).is_none_or(str::is_empty);
     if rewrites && empty {
         let reason = "`upstream_host` can't be empty when `pass_host` is `rewrite`";
-        findings.add(CheckStage::Upstream, below(pointer, "upstream_host"), reason);
+        findings.add(CheckStage::Upstream, extend_pointer(pointer, "upstream_host"), reason);
     } else if rewrites && !is_host(upstream["upstream_host"].as_str().unwrap_or_default()) {
         let reason = "`upstream_host` is not a host name or an address, perhaps with a port";
-        findings.add(CheckStage::Upstream, below(pointer, "upstream_host"), reason);
+        findings.add(CheckStage::Upstream, extend_pointer(pointer, "upstream_host"), reason);
     }
 }
 
@@ -92,7 +92,7 @@ fn hash_key(upstream: &Value, pointer: &str, findings: &mut Findings) {
         return;
     }
     let on = upstream.get("hash_on").and_then(Value::as_str).unwrap_or("vars");
-    let at = below(pointer, "key");
+    let at = extend_pointer(pointer, "key");
     if on == "consumer" {
         return;
     }

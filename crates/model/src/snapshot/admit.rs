@@ -101,7 +101,7 @@ impl Snapshot {
                 let contract = format!("failed to check the configuration of plugin {name} err: {reason}");
                 findings.add_worded(
                     CheckStage::Plugins,
-                    crate::fault::below("/plugins", name),
+                    crate::fault::extend_pointer("/plugins", name),
                     reason,
                     contract,
                 );
@@ -118,7 +118,7 @@ impl Snapshot {
             {
                 let (name, id) = (&plugin.name, &rule.key().id);
                 let reason = format!("plugin '{name}' already exists in global rule with id '{id}'");
-                findings.add(CheckStage::Plugins, crate::fault::below("/plugins", name), reason);
+                findings.add(CheckStage::Plugins, crate::fault::extend_pointer("/plugins", name), reason);
             }
         }
     }

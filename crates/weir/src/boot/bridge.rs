@@ -263,7 +263,7 @@ impl UpstreamNodes for ReportSources {
         let is_asked = |upstream: &Arc<Upstream>| name.is_none_or(|name| name == &*upstream.identity);
         let asked = || runtime.upstreams.iter().map(|(_, upstream)| upstream).filter(|one| is_asked(one));
         let loads = engine.loads(name.and_then(|_| asked().next()).map(|upstream| &**upstream));
-        let mut all: Vec<_> = asked().map(|upstream| report::upstream(upstream, &loads)).collect();
+        let mut all: Vec<_> = asked().map(|upstream| report::report_upstream(upstream, &loads)).collect();
         all.sort_by(|left, right| left.name.cmp(&right.name));
         all
     }

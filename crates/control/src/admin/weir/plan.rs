@@ -15,7 +15,7 @@ use crate::admin::resources::refusal_of_write;
 use crate::plan::ConfigPlan;
 use crate::reconcile::Author;
 use crate::reconcile::whole::{
-    ApplyOutcome, ApplyRequest, DesiredSet, DesiredState, WholeRefused, plan as plan_of,
+    ApplyOutcome, ApplyRequest, DesiredSet, DesiredState, WholeRefused, plan_set as plan_of,
 };
 use crate::serve::RefusalResponse;
 use crate::serve::list_query::whole_number;

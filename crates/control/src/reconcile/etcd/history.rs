@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::{ObjectKey, ObjectKind};
 
 use super::super::Reconciler;
-use super::super::versions::{VersionFilter, VersionList, plan_of, text_of};
+use super::super::versions::{VersionFilter, VersionList, plan_of, decrypt_record_text};
 use super::super::whole::{DesiredSet, Differing, WholeRefused, differences, unreadable};
 use super::super::write::WriteRefusal;
 use crate::plan::ConfigPlan;
@@ -124,7 +124,7 @@ impl EtcdSource {
         let found = self.handle().block_on(self.etcd.object_at(&self.space, &path, version));
         let record = found.map_err(|fault| self.not_known(reconciler, version, &fault))?;
         let sealer = &reconciler.parts.sealer;
-        record.map_or(Ok(None), |record| text_of(sealer, StorageMedium::Etcd, key, record))
+        record.map_or(Ok(None), |record| decrypt_record_text(sealer, StorageMedium::Etcd, key, record))
     }
 
     /// The changes from one version to another.

@@ -162,7 +162,7 @@ async fn one_exchange(connection: &mut H1Connection, timer: &ConnectionTimer) ->
     let ServedExchange { outcome, log } = match refused {
         None => pipeline::run_pipeline(&timer.context, exchange, &mut downstream, &timer.deadline).await,
         Some(failure) => {
-            PooledBox::pin(pipeline::refuse(
+            PooledBox::pin(pipeline::refuse_malformed_request(
                 &timer.context,
                 exchange,
                 &mut downstream,

@@ -28,7 +28,7 @@ pub(super) fn write_h2_response_head(
 }
 
 /// Writes the fields of an interim response.
-pub(super) fn interim_head(headers: &Headers, mut writer: HeadWriter<'_>) {
+pub(super) fn write_h2_interim_head(headers: &Headers, mut writer: HeadWriter<'_>) {
     writer.fields_except(headers, FieldSet::EMPTY);
     writer.finish(false);
 }

@@ -156,7 +156,7 @@ impl Serving {
             let event = self.link.engine().next_event();
             let Some(event) = event else {
                 if self.link.engine().has_refused() {
-                    served::log_refused(&self.link, &self.connection.context());
+                    served::log_malformed_requests(&self.link, &self.connection.context());
                 }
                 return has_any;
             };

@@ -59,7 +59,7 @@ pub(super) async fn serve_h2_request(
     let ServedExchange { outcome, log } = match refused {
         None => pipeline::run_pipeline(&context, exchange, &mut downstream, &deadline).await,
         Some(failure) => {
-            PooledBox::pin(pipeline::refuse(&context, exchange, &mut downstream, &deadline, failure)).await
+            PooledBox::pin(pipeline::refuse_malformed_request(&context, exchange, &mut downstream, &deadline, failure)).await
         }
     };
     match outcome {
@@ -80,7 +80,7 @@ pub(super) async fn serve_h2_request(
 
 /// Logs the malformed requests of a connection; their streams were reset.
 #[cold]
-pub(super) fn log_refused(link: &DownstreamH2Link, connection: &ConnectionContext) {
+pub(super) fn log_malformed_requests(link: &DownstreamH2Link, connection: &ConnectionContext) {
     let context = &link.context;
     loop {
         let mut exchange = context.exchanges.checkout();
@@ -90,6 +90,6 @@ pub(super) fn log_refused(link: &DownstreamH2Link, connection: &ConnectionContex
         exchange.times.started_ns = context.local.recent_ns();
         exchange.connection = connection.clone();
         exchange.stats.request_bytes = refused.block_bytes as u64;
-        pipeline::log_refused(context, exchange, ExchangeFailure::new(Cause::BadRequest, refused.reason));
+        pipeline::log_refused_request(context, exchange, ExchangeFailure::new(Cause::BadRequest, refused.reason));
     }
 }

@@ -242,7 +242,7 @@ impl ResponseSink for DownstreamH2Stream {
             return;
         }
         if let Some(writer) = engine.start_interim(self.key, head.status) {
-            encode::interim_head(&head.headers, writer);
+            encode::write_h2_interim_head(&head.headers, writer);
         }
         self.sent_bytes += (engine.output().len() - before) as u64;
     }

@@ -24,7 +24,7 @@ pub(super) fn write_h3_response_head(out: &mut Vec<u8>, exchange: &Exchange, len
 }
 
 /// Appends an interim response.
-pub(super) fn interim_head(out: &mut Vec<u8>, status: u16, headers: &Headers) {
+pub(super) fn write_h3_interim_head(out: &mut Vec<u8>, status: u16, headers: &Headers) {
     let mut writer = writer::interim(out, status);
     writer.fields_except(headers, FieldSet::EMPTY);
     writer.finish();

@@ -64,7 +64,7 @@ fn log_refused(
     exchange.request.version = Version::Http3;
     downstream.incoming.take_request(&mut exchange.request);
     exchange.stats.request_bytes = downstream.incoming.read_bytes();
-    pipeline::log_refused(context, exchange, ExchangeFailure::new(Cause::BadRequest, reason));
+    pipeline::log_refused_request(context, exchange, ExchangeFailure::new(Cause::BadRequest, reason));
 }
 
 /// Waits for the head: whether it is whole, or too large; none if it does not come.
@@ -122,7 +122,7 @@ async fn exchange(
     let ServedExchange { outcome, log } = match refused {
         None => pipeline::run_pipeline(&context, exchange, &mut downstream, deadline).await,
         Some(failure) => {
-            PooledBox::pin(pipeline::refuse(&context, exchange, &mut downstream, deadline, failure)).await
+            PooledBox::pin(pipeline::refuse_malformed_request(&context, exchange, &mut downstream, deadline, failure)).await
         }
     };
     deadline.clear_cap();
