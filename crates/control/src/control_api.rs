@@ -227,7 +227,7 @@ impl ControlParts {
     /// The object with its secrets masked, because the control API needs no key.
     fn shown(&self, written: &WrittenObject) -> Value {
         let mut value: Value = serde_json::from_str(&written.text).unwrap_or_else(|_| json!({}));
-        secret_field::for_each(&self.catalog(), &written.key, &mut value, &mut |_, _, secret| {
+        secret_field::for_each_secret(&self.catalog(), &written.key, &mut value, &mut |_, _, secret| {
             MASK.clone_into(secret);
         });
         value

@@ -16,7 +16,7 @@ pub enum SecretForm {
 }
 
 /// Hands every secret of an object to `visit`, with the place where it stands (a JSON pointer) and its form.
-pub fn for_each(
+pub fn for_each_secret(
     catalog: &PluginCatalog,
     key: &ObjectKey,
     object: &mut Value,
@@ -122,7 +122,7 @@ mod tests {
 
     fn found(key: &ObjectKey, mut object: Value) -> Vec<String> {
         let mut found = Vec::new();
-        for_each(&catalog(), key, &mut object, &mut |place, form, text| {
+        for_each_secret(&catalog(), key, &mut object, &mut |place, form, text| {
             found.push(format!("{place} {form:?} {text}"));
         });
         found

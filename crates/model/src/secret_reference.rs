@@ -73,18 +73,18 @@ pub fn is_certificate_reference(text: &str) -> bool {
 }
 
 /// Every reference in `value`, with the JSON pointer to it below `place`.
-pub fn for_each<'v>(value: &'v Value, place: &str, visit: &mut dyn FnMut(String, &'v str)) {
+pub fn for_each_secret_reference<'v>(value: &'v Value, place: &str, visit: &mut dyn FnMut(String, &'v str)) {
     match value {
         Value::String(text) if is_reference(text) => visit(place.to_owned(), text),
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                for_each(item, &format!("{place}/{index}"), visit);
+                for_each_secret_reference(item, &format!("{place}/{index}"), visit);
             }
         }
         Value::Object(fields) => {
             for (name, field) in fields {
                 if may_hold_reference(field) {
-                    for_each(field, &extend_pointer(place, name), visit);
+                    for_each_secret_reference(field, &extend_pointer(place, name), visit);
                 }
             }
         }
@@ -100,11 +100,11 @@ pub fn list_secret_references(resource: &Resource) -> Vec<(String, &str)> {
     for plugin in resource.plugins() {
         if may_hold_reference(&plugin.config) {
             let place = extend_pointer("/plugins", &plugin.name);
-            for_each(&plugin.config, &place, &mut |place, text| found.push((place, text)));
+            for_each_secret_reference(&plugin.config, &place, &mut |place, text| found.push((place, text)));
         }
     }
     if let Resource::PluginMetadata(metadata) = resource {
-        for_each(&metadata.value, "", &mut |place, text| found.push((place, text)));
+        for_each_secret_reference(&metadata.value, "", &mut |place, text| found.push((place, text)));
     }
     add_of_certificates(resource, &mut found);
     found

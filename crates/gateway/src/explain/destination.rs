@@ -90,7 +90,7 @@ pub(super) fn forwarded(
     exchange.decision.is_upgrade = route.is_some_and(|route| route.enable_websocket)
         && upgrade::is_passed_on(exchange, upstream.protocol.is_http2(), length);
     let mut head = Vec::new();
-    encode::request_head(exchange, length, &mut head);
+    encode::write_h1_request_head(exchange, length, &mut head);
     let head = text(&head);
     let fields = head.lines().skip(1).filter_map(|line| line.split_once(": "));
     let written = route.map(|route| &*route.info.written);

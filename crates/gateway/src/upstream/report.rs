@@ -101,7 +101,7 @@ pub fn health(upstream: &Upstream) -> Option<UpstreamHealth> {
 }
 
 /// Appends the verdict on each node (contract 2.6), under APISIX's name.
-pub fn write_status<'u>(upstreams: impl Iterator<Item = &'u Arc<Upstream>>, text: &mut String) {
+pub fn write_node_status<'u>(upstreams: impl Iterator<Item = &'u Arc<Upstream>>, text: &mut String) {
     let name = "apisix_upstream_status";
     header(
         text,

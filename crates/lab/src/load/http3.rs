@@ -96,7 +96,7 @@ impl Http3ThreadState {
         let mut shared = Self {
             share,
             job: Arc::clone(job),
-            quic: link::settings(tls, share.timeout * 2)?,
+            quic: link::build_quic_config(tls, share.timeout * 2)?,
             server,
             request: Vec::new(),
             left: Cell::new(share.requests),

@@ -33,7 +33,7 @@ pub struct ToolRun<'a> {
 }
 
 /// The name of a tool's program.
-pub fn program(tool: Tool) -> &'static str {
+pub fn tool_program_name(tool: Tool) -> &'static str {
     match tool {
         Tool::Wrk => "wrk",
         Tool::Ab => "ab",

@@ -15,8 +15,8 @@ pub fn of_fault(report: &RunReport, fault: EndpointFault, paint: Paint) -> Strin
         return String::new();
     }
     let mut out = format!("{}  {}\n", paint.strong(fault.name()), fault.title());
-    out += &table(&runs).aligned(paint, WIDTH);
-    for sentence in remarks(&runs) {
+    out += &build_fault_table(&runs).aligned(paint, WIDTH);
+    for sentence in collect_fault_remarks(&runs) {
         out += &format!("  {}\n", wrapped(&sentence, WIDTH - 2, 4));
     }
     out
@@ -57,7 +57,7 @@ pub fn runs(faults: &FaultResults, fault: EndpointFault) -> Vec<&FaultRun> {
 }
 
 /// A row for each run.
-pub fn table(runs: &[&FaultRun]) -> TextTable {
+pub fn build_fault_table(runs: &[&FaultRun]) -> TextTable {
     let mut table = TextTable::with_numbers([
         "",
         "requests",
@@ -72,12 +72,12 @@ pub fn table(runs: &[&FaultRun]) -> TextTable {
         "off s",
         "back s",
     ]);
-    table.rows = runs.iter().map(|run| row(run)).collect();
-    table
+    build_fault_table.rows = runs.iter().map(|run| row(run)).collect();
+    build_fault_table
 }
 
 /// The meaning of the last columns, the failures by kind and phase, and the reasons of absence.
-pub fn remarks(runs: &[&FaultRun]) -> Vec<String> {
+pub fn collect_fault_remarks(runs: &[&FaultRun]) -> Vec<String> {
     let mut out = Vec::new();
     if runs.iter().any(|run| run.faulty.is_some()) {
         out.push(

@@ -59,7 +59,7 @@ pub fn summary_of(report: &RunReport) -> Value {
 }
 
 fn of_scenario(result: &ScenarioResult) -> Value {
-    let contenders: serde_json::Map<String, Value> = summary::of_scenario(result)
+    let contenders: serde_json::Map<String, Value> = summary::summarise_scenario(result)
         .iter()
         .map(|summary| (summary.name.to_owned(), of_contender(summary)))
         .collect();

@@ -24,14 +24,14 @@ pub fn render_report(report: &RunReport) -> String {
 pub fn painted(report: &RunReport, result: &ScenarioResult, paint: Paint) -> String {
     let asked = &result.scenario;
     let mut out = format!("{}  {}\n", paint.strong(&asked.name), asked.title);
-    let summaries = summary::of_scenario(result);
+    let summaries = summary::summarise_scenario(result);
     let measured: Vec<&Summary<'_>> = summaries.iter().filter(|summary| summary.rounds > 0).collect();
     if measured.is_empty() {
         out += "  nothing was measured\n";
     } else {
         out += &table(result, &measured).aligned(paint, WIDTH);
     }
-    for sentence in remarks(&summaries, &measured) {
+    for sentence in collect_remarks(&summaries, &measured) {
         out += &line(&sentence);
     }
     for note in result.notes.iter().chain(&libraries::note_tls_libraries(report, result)) {
@@ -177,7 +177,7 @@ fn core(summary: &Summary<'_>) -> Cell {
 }
 
 /// The meaning of the marks, if there are any, and the failures beside the numbers.
-pub(super) fn remarks(summaries: &[Summary<'_>], measured: &[&Summary<'_>]) -> Vec<String> {
+pub(super) fn collect_remarks(summaries: &[Summary<'_>], measured: &[&Summary<'_>]) -> Vec<String> {
     let mut out = Vec::new();
     let verdict = |wanted| {
         let of = |summary: &&Summary<'_>| {

@@ -39,7 +39,7 @@ pub fn render_published_texts(report: &RunReport) -> String {
 
 fn one(report: &RunReport, text: &Text) -> String {
     let found = repeating(report, text);
-    let summaries = found.map(summary::of_scenario);
+    let summaries = found.map(summary::summarise_scenario);
     let here = match found {
         Some(result) => format!("Here: scenario {}.", result.scenario.name),
         None => "This run has no scenario that asks so.".to_owned(),
@@ -187,7 +187,7 @@ pub(super) fn thread_models(report: &RunReport) -> String {
     };
     let mut told = false;
     for result in &report.scenarios {
-        let summaries = summary::of_scenario(result);
+        let summaries = summary::summarise_scenario(result);
         let part =
             |summary: &&Summary<'_>| variable(summary.name, "THREAD_MODEL").is_some() && summary.rounds > 0;
         let measured: Vec<&Summary<'_>> = summaries.iter().filter(part).collect();
@@ -198,7 +198,7 @@ pub(super) fn thread_models(report: &RunReport) -> String {
         told = true;
         let headings = ["", "layer", "model", "buffers", "req/s", "loss %", "CPU µs/req", "switches/req"];
         let mut table = TextTable::with_numbers(headings);
-        let findings = findings::table(report, &measured);
+        let findings = findings::build_study_table(report, &measured);
         for summary in measured {
             let text = |name: &str| variable(summary.name, name).unwrap_or(number::MISSING).to_owned();
             let of = |figure: Figure| number::optional(summary.median(figure));

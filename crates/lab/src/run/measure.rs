@@ -107,7 +107,7 @@ impl Measurement {
             if at > self.seconds + LATE_SECONDS {
                 bail!(
                     "{} did not end: answers stay away ({:.0} s instead of {:.0} s)",
-                    tools::program(self.scenario.load.tool),
+                    tools::tool_program_name(self.scenario.load.tool),
                     at,
                     self.seconds
                 );
@@ -118,10 +118,10 @@ impl Measurement {
         let switches = self.tree.switches();
         running.group.check_running()?;
         if ended.code != 0 {
-            bail!("{} failed: {}", tools::program(self.scenario.load.tool), self.load.last_lines());
+            bail!("{} failed: {}", tools::tool_program_name(self.scenario.load.tool), self.load.last_lines());
         }
         let mut load = tools::parse_tool_report(&self.scenario.load, &self.load.output()).with_context(|| {
-            format!("{}'s report cannot be read", tools::program(self.scenario.load.tool))
+            format!("{}'s report cannot be read", tools::tool_program_name(self.scenario.load.tool))
         })?;
         if self.turn_ms.is_some() {
             load.forget_the_clock();

@@ -234,7 +234,7 @@ impl MetricsText for ReportSources {
             self.secrets.write_metrics(text);
             self.ocsp.write_metrics(text);
             self.cache.write_metrics(text);
-            report::write_status(engine.current().upstreams.iter().map(|(_, upstream)| upstream), text);
+            report::write_node_status(engine.current().upstreams.iter().map(|(_, upstream)| upstream), text);
             self.health.write_metrics(text);
             if let Some(discovery) = &self.discovery {
                 discovery.write_metrics(text);

@@ -80,7 +80,7 @@ fn marks(
     table: &mut TextTable,
 ) -> Vec<Dot> {
     let mut dots: Vec<Dot> = Vec::new();
-    let summaries = summary::of_scenario(result);
+    let summaries = summary::summarise_scenario(result);
     for summary in summaries.iter().filter(|summary| summary.name != DIRECT) {
         let Some(ratio) = summary.ratios.get(&kind) else { continue };
         let row = people.row(summary.name, Some(baseline));

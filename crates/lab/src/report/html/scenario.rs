@@ -20,7 +20,7 @@ pub(super) fn render_scenario_section(
     people: &People<'_>,
     anchor: &str,
 ) -> String {
-    let summaries = summary::of_scenario(result);
+    let summaries = summary::summarise_scenario(result);
     let mut measured: Vec<&Summary<'_>> = summaries.iter().filter(|summary| summary.rounds > 0).collect();
     sort(&mut measured, summary::paced(result));
     let view = View { result, people, measured };
@@ -40,7 +40,7 @@ pub(super) fn render_scenario_section(
         title = escape(&asked.title),
         about = escape(&asked.about),
         command = command_line(&result.command),
-        notes = notes::of_scenario(report, result, &summaries),
+        notes = notes::render_scenario_notes(report, result, &summaries),
     )
 }
 

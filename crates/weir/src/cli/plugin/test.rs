@@ -14,7 +14,7 @@ use exchange::testing::{Scene, build};
 use model::extension::LoadedExtension;
 use serde_json::{Value, json};
 
-use super::file::{FileArguments, code, settings};
+use super::file::{FileArguments, code, load_environment_settings};
 use super::requests::{Expectation, RequestFile, WrittenRequest};
 use super::stage::{PluginTrial, TrialOutcome};
 use crate::boot;
@@ -54,7 +54,7 @@ pub(super) fn execute_plugin_test(arguments: &TestArguments) -> anyhow::Result<E
     let given = given.context("--config is no JSON")?;
     let loaded = file.load()?;
     let plugin = LoadedExtension::new(loaded.clone(), None).plugin;
-    let services = boot::services(&settings()?)?;
+    let services = boot::services(&load_environment_settings()?)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = tokio::task::LocalSet::new();
     let mut faults = 0;
