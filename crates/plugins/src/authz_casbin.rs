@@ -153,7 +153,7 @@ type CasbinPolicyResult = Result<Arc<CasbinPolicy>, String>;
 
 fn check(config: &Value) -> Result<(), String> {
     let config: AuthzCasbinConfig = config::parse_config(config)?;
-    fields::name(&config.username).map_err(|reason| format!("username: {reason}"))?;
+    fields::parse_field_name(&config.username).map_err(|reason| format!("username: {reason}"))?;
     match (&config.model, &config.policy) {
         (Some(model), Some(policy)) => check_texts(model, policy),
         _ => Ok(()),

@@ -60,7 +60,7 @@ use crate::proxy_cache::{
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::graphql::OperationKind;
-use crate::shared::graphql::request::{GraphqlRequest, NO_BODY, bytes_max, refuse_graphql_request, source};
+use crate::shared::graphql::request::{GraphqlRequest, NO_BODY, bytes_max, refuse_graphql_request, find_graphql_source};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new(
@@ -210,7 +210,7 @@ impl GraphqlProxyCache {
         let path = exchange.forward_path().to_vec();
         let query = exchange.request.query().unwrap_or_default().to_vec();
         let content_type = exchange.request.headers.get("content-type").unwrap_or_default().to_vec();
-        let source = source(exchange).unwrap_or_default().to_vec();
+        let source = find_graphql_source(exchange).unwrap_or_default().to_vec();
         let parts: [&[u8]; 7] = [
             self.identity.as_bytes(),
             route.as_bytes(),

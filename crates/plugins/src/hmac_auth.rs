@@ -247,7 +247,7 @@ impl HmacAuth {
         if !self.signed_headers.iter().all(|name| is_signed(name)) {
             return Err("expected header missing in signing");
         }
-        let message = signature::message(exchange, parameters, key_id)?;
+        let message = signature::build_signed_text(exchange, parameters, key_id)?;
         signature::verify(algorithm, secret, &message, signature)?;
         if self.body_bytes_max.is_some() && single(exchange, "Digest")?.is_none() {
             return Err("Invalid digest");

@@ -50,7 +50,7 @@ use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::authentication::find_consumer;
 use crate::shared::authentication::places::{self, Doubled};
 use crate::shared::config::{self, is_reference};
-use crate::shared::fields::name;
+use crate::shared::fields::parse_field_name;
 use token::EncryptedToken;
 
 /// The declaration of this plugin.
@@ -132,7 +132,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 fn compile(config: &Value) -> Result<JweDecrypt, String> {
     let config: JweDecryptConfig = config::parse_config(config)?;
     let field =
-        |written: &str, attribute: &str| name(written).map_err(|fault| format!("{attribute}: {fault}"));
+        |written: &str, attribute: &str| parse_field_name(written).map_err(|fault| format!("{attribute}: {fault}"));
     Ok(JweDecrypt {
         header: field(&config.header, "header")?,
         forward_header: field(&config.forward_header, "forward_header")?,

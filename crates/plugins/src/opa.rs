@@ -118,7 +118,7 @@ struct Opa {
 fn check(config: &Value) -> Result<(), String> {
     let config: OpaConfig = config::parse_config(config)?;
     for name in config.send_headers_upstream.iter().flatten() {
-        fields::name(name).map_err(|reason| format!("send_headers_upstream: {reason}"))?;
+        fields::parse_field_name(name).map_err(|reason| format!("send_headers_upstream: {reason}"))?;
     }
     match config::is_reference(&config.host) || config::is_reference(&config.policy) {
         true => Ok(()),

@@ -302,7 +302,7 @@ impl Tracer {
 
 /// The parts of every batch.
 fn frame(metadata: &OpentelemetryMetadata) -> otlp::OtlpEnvelope {
-    let hostname = host::name();
+    let hostname = host::read_machine_name();
     let own = [
         ("telemetry.sdk.language", "rust"),
         ("telemetry.sdk.name", "weir"),

@@ -233,7 +233,7 @@ fn field_operations(headers: &Map<String, Value>) -> Result<FieldOperations, Str
     }
     let add = object("add").map(fields::additions).transpose()?.unwrap_or_default();
     let set = object("set").map(fields::values_or_lists).transpose()?.unwrap_or_default();
-    let names = remove.into_iter().flatten().map(|name| fields::name(name.as_str().unwrap_or_default()));
+    let names = remove.into_iter().flatten().map(|name| fields::parse_field_name(name.as_str().unwrap_or_default()));
     Ok(FieldOperations { add, set, remove: names.collect::<Result<_, _>>()? })
 }
 

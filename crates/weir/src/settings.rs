@@ -205,7 +205,7 @@ settings! {
         /// Where resources come from: `store`, the embedded store of this node; `file`, the file that
         /// `resources` names; `etcd`, a cluster of nodes that share what is in etcd; `auto`, the file if one
         /// is named, else the store.
-        source: ResourceSource = parse::source("auto|store|file|etcd", "auto"),
+        source: ResourceSource = parse::parse_resource_source("auto|store|file|etcd", "auto"),
     }
     section "etcd" {
         /// Endpoints of etcd, each `http://HOST:PORT` or `https://HOST:PORT`. One is used at a time; when it

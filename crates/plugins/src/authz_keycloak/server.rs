@@ -191,7 +191,7 @@ impl KeycloakServer {
         let discovery = self.discovery.as_ref().ok_or("there is no discovery document configured")?;
         let fetch = async {
             let answer = api_call::get(local, discovery, None, &self.calls, &[]).await?;
-            let document: Value = api_call::json(&answer, discovery)?;
+            let document: Value = api_call::parse_json_response(&answer, discovery)?;
             Ok(KeycloakEndpoints {
                 token: self.open(&document["token_endpoint"]).await?,
                 registration: self.open(&document["resource_registration_endpoint"]).await?,

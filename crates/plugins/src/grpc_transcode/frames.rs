@@ -28,8 +28,8 @@ impl Converter {
         query: &[u8],
         body: &[u8],
     ) -> Result<Vec<u8>, String> {
-        let fields = request::fields_of(&self.input, method, content_type, query, body)?;
-        let message = request::message(&self.input, &fields)?;
+        let fields = request::collect_request_fields(&self.input, method, content_type, query, body)?;
+        let message = request::build_request_message(&self.input, &fields)?;
         frame(&message).ok_or_else(|| "the message is too long".to_owned())
     }
 
@@ -90,7 +90,7 @@ pub(super) fn one(
         Some(_) => return Err("bytes follow the message"),
     };
     let mut out = Vec::with_capacity(2 * message.len());
-    json(&mut out, message, output, form)?;
+    transcode_message(&mut out, message, output, form)?;
     Ok(out)
 }
 
@@ -98,7 +98,7 @@ pub(super) fn one(
 ///
 /// # Errors
 /// The bytes are no such message, or it has no JSON.
-pub(super) fn json(
+pub(super) fn transcode_message(
     out: &mut Vec<u8>,
     message: &[u8],
     output: &MessageDescriptor,

@@ -16,7 +16,7 @@ use message::query::{arguments, decode};
 ///
 /// # Errors
 /// The body is no JSON object.
-pub(super) fn fields_of(
+pub(super) fn collect_request_fields(
     input: &MessageDescriptor,
     method: Method,
     content_type: &[u8],
@@ -55,7 +55,7 @@ fn from_arguments(input: &MessageDescriptor, text: &[u8]) -> Map<String, Json> {
 ///
 /// # Errors
 /// The field with a value that does not fit.
-pub(super) fn message(
+pub(super) fn build_request_message(
     descriptor: &MessageDescriptor,
     fields: &Map<String, Json>,
 ) -> Result<DynamicMessage, String> {
@@ -97,7 +97,7 @@ fn one(field: &FieldDescriptor, value: &Json) -> Result<Value, String> {
         Kind::Message(descriptor) => match value {
             // By the depth of the JSON, which is limited, and not by that of the definition, which may have
             // cycles.
-            Json::Object(fields) => return message(&descriptor, fields).map(Value::Message),
+            Json::Object(fields) => return build_request_message(&descriptor, fields).map(Value::Message),
             _ => None,
         },
         Kind::Double => float(value).map(Value::F64),

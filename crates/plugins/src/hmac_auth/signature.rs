@@ -71,7 +71,7 @@ impl<'f> Parameters<'f> {
 ///
 /// # Errors
 /// A field that it covers is there twice.
-pub(super) fn message(
+pub(super) fn build_signed_text(
     exchange: &Exchange,
     parameters: &Parameters<'_>,
     key_id: &str,

@@ -80,7 +80,7 @@ fn fields(result: &Object) -> DecisionFields {
             Value::Number(_) | Value::Boolean(_) => value.to_string(),
             _ => return,
         };
-        if crate::shared::fields::name(name).is_ok()
+        if crate::shared::fields::parse_field_name(name).is_ok()
             && crate::shared::fields::parse_field_text(&serde_json::Value::from(&*text)).is_ok()
         {
             fields.push((name.to_owned(), text));

@@ -124,7 +124,7 @@ impl OpenidClient {
         fields: &[(&str, &str)],
     ) -> Result<Value, String> {
         let answer = self.post(local, endpoint, method, form, fields).await?;
-        api_call::json(&answer, &endpoint.destination)
+        api_call::parse_json_response(&answer, &endpoint.destination)
     }
 
     /// Adds the client's credential to the form, or gives the value of Authorization. A client without a

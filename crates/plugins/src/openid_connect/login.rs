@@ -163,7 +163,7 @@ impl OpenidConnect {
         let bearer = format!("Bearer {token}");
         let fields = [("Authorization", &*bearer)];
         let asked = api_call::get(local, &endpoint.destination, None, &self.client.calls, &fields).await;
-        let user = asked.and_then(|answer| api_call::json(&answer, &endpoint.destination));
+        let user = asked.and_then(|answer| api_call::parse_json_response(&answer, &endpoint.destination));
         let user = user.and_then(|user: Exact| match user.get("sub") == Some(subject) {
             true => Ok(user),
             false => Err("the \"sub\" claims of id_token and userinfo differ".to_owned()),

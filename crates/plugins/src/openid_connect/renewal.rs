@@ -144,7 +144,7 @@ async fn fetch(
     if is_refusal(&answer) {
         return Ok(json!({ "is_refused": true }));
     }
-    let tokens: Value = api_call::json(&answer, &endpoint.destination)?;
+    let tokens: Value = api_call::parse_json_response(&answer, &endpoint.destination)?;
     Ok(json!({ "tokens": tokens, "asked_s": asked_s }))
 }
 

@@ -17,7 +17,7 @@ use super::entry::{CacheEntry, CachedBody, EntryTimes, stored_fields};
 use super::fill::Fill;
 use super::rules::{StorageRefusal, has_end};
 use super::serve;
-use super::vary::fields_of;
+use super::vary::parse_vary_fields;
 use super::visit::{ProxyCacheState, read_recent_clock_s};
 use super::zone::signature;
 
@@ -102,7 +102,7 @@ impl ProxyCache {
         let refreshed = match judged {
             Ok(freshness) => {
                 let entry = Arc::new(CacheEntry { times: EntryTimes::new(&freshness, now_s), ..refreshed });
-                let fields = fields_of(&entry.headers);
+                let fields = parse_vary_fields(&entry.headers);
                 let signature = asked_signature(exchange, &fields);
                 let destination =
                     EntryDestination { zone: self.zone.clone(), key: key.clone(), fields, signature };
@@ -160,7 +160,7 @@ impl ProxyCache {
             }
             return false;
         }
-        let fields = fields_of(&response.headers);
+        let fields = parse_vary_fields(&response.headers);
         let signature = asked_signature(exchange, &fields);
         let headers = stored_fields(&response.headers, &exchange.local().http_date());
         let body = CachedBody::Memory(bytes::Bytes::new());

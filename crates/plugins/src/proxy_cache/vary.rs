@@ -25,7 +25,7 @@ pub(super) struct Variants {
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 /// The names in the Vary fields of a response, in lower case and in order.
-pub(super) fn fields_of(headers: &Headers) -> Box<[Box<str>]> {
+pub(super) fn parse_vary_fields(headers: &Headers) -> Box<[Box<str>]> {
     let lists = headers.get_all_known(FieldId::Vary).flat_map(|list| list.split(|byte| *byte == b','));
     let mut names: Vec<Box<str>> = lists
         .map(|name| String::from_utf8_lossy(name.trim_ascii()).to_ascii_lowercase().into_boxed_str())
@@ -92,7 +92,7 @@ mod tests {
     fn names_have_one_spelling_and_order() {
         let check = |values: &[&str], expected: &[&str]| {
             let fields: Vec<_> = values.iter().map(|value| ("Vary", *value)).collect();
-            let got = fields_of(&headers_of(&fields));
+            let got = parse_vary_fields(&headers_of(&fields));
             assert_eq!(got.iter().map(|name| &**name).collect::<Vec<_>>(), expected, "{values:?}");
         };
         check(&[], &[]);
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn signatures_tell_requests_apart() {
-        let fields = fields_of(&headers_of(&[("Vary", "a, b")]));
+        let fields = parse_vary_fields(&headers_of(&[("Vary", "a, b")]));
         let of = |request: &[(&str, &str)]| {
             let mut out = Vec::new();
             write_signature(&fields, &headers_of(request), &mut out);

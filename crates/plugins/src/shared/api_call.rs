@@ -122,7 +122,7 @@ pub(crate) async fn get(
 /// # Errors
 /// The status is another one, or the body is not JSON. Of the body only the member `error` is told, because
 /// others may hold tokens.
-pub(crate) fn json<T: DeserializeOwned>(
+pub(crate) fn parse_json_response<T: DeserializeOwned>(
     answer: &OutboundResponse,
     of: &OutboundDestination,
 ) -> Result<T, String> {
@@ -169,7 +169,7 @@ mod tests {
         let place = services.destination("http://127.0.0.1:1/t", Default::default(), &tls).unwrap();
         let check = |status: u16, body: &str, expected: Result<Value, &str>| {
             let answer = OutboundResponse { status, headers: Headers::new(), body: body.as_bytes().to_vec() };
-            assert_eq!(json(&answer, &place), expected.map_err(str::to_owned), "{body}");
+            assert_eq!(parse_json_response(&answer, &place), expected.map_err(str::to_owned), "{body}");
         };
         check(200, r#"{"a":1}"#, Ok(serde_json::json!({"a": 1})));
         check(200, "<html>", Err("http://127.0.0.1:1/t answered with a body that is not JSON"));

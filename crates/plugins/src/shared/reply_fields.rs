@@ -25,7 +25,7 @@ impl ReplyFields {
     ) -> Result<ReplyFields, String> {
         let mut fields: Vec<(Box<str>, FieldValue)> = Vec::new();
         for (name, value) in written {
-            let name = fields::name(name)?;
+            let name = fields::parse_field_name(name)?;
             let value = fields::parse_field_text(value)?;
             let value =
                 FieldValue::compile_for(&name, &value).map_err(|reason| format!("{place}: {reason}"))?;

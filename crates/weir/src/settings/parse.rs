@@ -112,7 +112,7 @@ pub(super) fn alt_svc(given: &SettingTexts) -> Result<AltSvc, String> {
 }
 
 /// The source of resources.
-pub(super) fn source(given: &SettingTexts) -> Result<ResourceSource, String> {
+pub(super) fn parse_resource_source(given: &SettingTexts) -> Result<ResourceSource, String> {
     match single(given)? {
         "auto" => Ok(ResourceSource::Auto),
         "store" => Ok(ResourceSource::Store),

@@ -15,7 +15,7 @@ const ROUTE_FIELDS: [&str; 2] = ["service_id", "route_id"];
 
 /// The fields of `format`, the ids of the route and of its service if there are any, and of a request without
 /// a route `no-matched`, as a JSON object.
-pub(crate) fn chosen(format: &LogFormat, exchange: &Exchange) -> Vec<u8> {
+pub(crate) fn render_chosen_entry(format: &LogFormat, exchange: &Exchange) -> Vec<u8> {
     in_scratch(exchange, |out| write_chosen(out, format, exchange))
 }
 
@@ -223,7 +223,7 @@ mod tests {
                 let mut fields = compiled.render(&exchange);
                 add_route(&mut fields, &exchange, false);
                 fields.entry("route_id").or_insert_with(|| "no-matched".into());
-                let written: Value = serde_json::from_slice(&chosen(&compiled, &exchange)).unwrap();
+                let written: Value = serde_json::from_slice(&render_chosen_entry(&compiled, &exchange)).unwrap();
                 assert_eq!(written, Value::Object(fields), "{format} {has_route}");
             }
         }

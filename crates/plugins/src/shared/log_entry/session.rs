@@ -12,7 +12,7 @@ use stdx::clock::CivilTime;
 use super::{LogField, LogFormat, hostname, lossy, ms, typed};
 
 /// The chosen fields, and the ids of the route and of its service.
-pub(crate) fn chosen(format: &LogFormat, session: &StreamSession) -> Map<String, Value> {
+pub(crate) fn build_chosen_session(format: &LogFormat, session: &StreamSession) -> Map<String, Value> {
     let mut entry = render(format, &Logged::now(session));
     add_route(&mut entry, session, false);
     entry
@@ -185,7 +185,7 @@ mod tests {
             "text": "TCP to 127.0.0.1:5432", "in": {"end": "closed", "port": "9100"}, "constant": 7,
             "route_id": "1",
         });
-        assert_eq!(Value::Object(chosen(&format, &session())), expected);
+        assert_eq!(Value::Object(build_chosen_session(&format, &session())), expected);
     }
 
     #[test]

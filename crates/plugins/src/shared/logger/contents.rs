@@ -103,7 +103,7 @@ impl Contents {
     /// The entry as a JSON object that names a route in any case.
     pub(crate) fn json(&self, exchange: &Exchange) -> Vec<u8> {
         match &self.format {
-            Some(format) => log_entry::json::chosen(format, exchange),
+            Some(format) => log_entry::json::render_chosen_entry(format, exchange),
             None => log_entry::json::render_full_entry(exchange, &self.bodies, self.extra.as_ref()),
         }
     }
@@ -119,7 +119,7 @@ impl Contents {
     /// The entry of a session of layer 4 that has ended, as a JSON object.
     pub(crate) fn session_json(&self, session: &StreamSession) -> Vec<u8> {
         let fields = match &self.format {
-            Some(format) => log_entry::session::chosen(format, session),
+            Some(format) => log_entry::session::build_chosen_session(format, session),
             None => log_entry::session::build_full_session(session, self.extra.as_ref()),
         };
         // A map with text keys becomes JSON without errors.

@@ -203,7 +203,7 @@ impl Topology {
         write_command(&[b"CLUSTER", b"SLOTS"], &mut command);
         for turn in 0..cluster.seeds.len() {
             let seed = cluster.seed(turn);
-            let Ok(reply) = lane::call(worker, &seed, command.clone(), 1).await else { continue };
+            let Ok(reply) = lane::send_redis_commands(worker, &seed, command.clone(), 1).await else { continue };
             let ranges = ranges(&reply, &seed.place);
             if !ranges.is_empty() {
                 cluster.take_in(&ranges, &self.nodes);
@@ -271,7 +271,7 @@ impl Sentinel {
         let question: &[u8] = if self.uses_replica { b"REPLICAS" } else { b"GET-MASTER-ADDR-BY-NAME" };
         let mut command = Vec::new();
         write_command(&[b"SENTINEL", question, self.master.as_bytes()], &mut command);
-        let reply = lane::call(worker, sentinel, command, 1).await?;
+        let reply = lane::send_redis_commands(worker, sentinel, command, 1).await?;
         if let RedisValue::Error(reason) = &reply {
             return Err(RedisError::refused(&sentinel.place, reason));
         }

@@ -62,6 +62,6 @@ pub(crate) fn join_json_list(batch: &[BatchEntry]) -> Bytes {
 }
 
 /// Appends a text as a JSON string; bytes that are no UTF-8 are replaced.
-pub(crate) fn write_text(text: &[u8], buffer: &mut Vec<u8>) {
+pub(crate) fn write_lossy_json_text(text: &[u8], buffer: &mut Vec<u8>) {
     serde_json::to_writer(buffer, &String::from_utf8_lossy(text)).expect("a vector takes every write");
 }
