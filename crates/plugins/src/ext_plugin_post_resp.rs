@@ -55,7 +55,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 
 impl Plugin for ExtPluginPostResp {
     fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
-        runner::response::head(&self.0, exchange)
+        runner::response::call_for_response_head(&self.0, exchange)
     }
 
     fn wants_response_body(&self, exchange: &Exchange) -> BodyNeed {

@@ -189,7 +189,7 @@ settings! {
         /// them, for migrations. Objects from a file, from etcd or from the store then run without them,
         /// which is reported by the log, the metrics and `weir/verdicts`. Otherwise requests that need such a
         /// plugin are answered 503. A write by the Admin API with a faulty plugin is refused in any case.
-        ignore_faulty_plugins: Vec<String> = parse::names("NAME,…", ""),
+        ignore_faulty_plugins: Vec<String> = parse::parse_plugin_names("NAME,…", ""),
         /// Answer 200 at `/status/ready` although faults of the configuration have kept routes or global
         /// rules out of force since the start. Faults that arise later never make an instance unready.
         ready_with_faults: bool = parse::switch("true|false", "false"),
@@ -245,7 +245,7 @@ settings! {
     section "Admin API" {
         /// The Admin key. Only from the environment, so that it is neither in a file nor in a list of
         /// processes. Without it, a key is made at the first start and kept in the data folder.
-        admin_key: Option<AdminKey> = parse::admin_key("KEY", ""),
+        admin_key: Option<AdminKey> = parse::parse_admin_key("KEY", ""),
         /// Admin keys with roles: `admin` may do everything, `viewer` only what changes nothing, and sees
         /// secrets masked. Only from the environment, or from a `config.yaml` of APISIX. `admin_key` takes
         /// the place of those with the role `admin`; without any of that role, one is made and kept in the
@@ -438,7 +438,7 @@ settings! {
         lua_path: Vec<PathBuf> = parse::folders("DIR,…", ""),
         /// Plugins in Lua that are loaded at the start: `NAME` is the file `apisix/plugins/NAME.lua`, or for
         /// sessions of layer 4 `apisix/stream/plugins/NAME.lua`, in a folder of `lua_path`.
-        lua_plugins: Vec<String> = parse::names("NAME,…", ""),
+        lua_plugins: Vec<String> = parse::parse_plugin_names("NAME,…", ""),
         /// Networks that plugins' own calls, and those to secret managers, may reach although they are out of
         /// bounds for them: link-local addresses and others where clouds have their metadata services.
         outbound_allow: Vec<IpNet> = parse::networks("CIDR,…", ""),
@@ -465,21 +465,21 @@ settings! {
     }
     section "Logs" {
         /// Where finished requests are logged: `off`, `stdout` or a file, which is made with mode 0640.
-        access_log: LogTarget = parse::access_log("off|stdout|FILE", "off"),
+        access_log: LogTarget = parse::parse_access_log("off|stdout|FILE", "off"),
         /// A line of the access log: a text with `$variables`, or `json` for the usual fields as one object.
         /// In the settings file a map from field to `$variable` is taken too; elsewhere write that map as
         /// JSON. In JSON a value that is one variable which stands for a number (`$status`, `$request_time`)
         /// is a number. A name that the gateway does not have is a variable that a script may set
         /// (`ctx.var.tier = "gold"`); one that is nearly a known name is refused.
-        access_log_format: AccessLogFormat = parse::access_log_format("FORMAT", DEFAULT_ACCESS_LOG_FORMAT),
+        access_log_format: AccessLogFormat = parse::parse_access_log_format("FORMAT", DEFAULT_ACCESS_LOG_FORMAT),
         /// Where ended sessions of layer 4 are logged: `off`, `stdout` or a file, which may be that of
         /// `access_log`.
-        stream_access_log: LogTarget = parse::access_log("off|stdout|FILE", "off"),
+        stream_access_log: LogTarget = parse::parse_access_log("off|stdout|FILE", "off"),
         /// A line of that log: as `access_log_format`, with the variables of sessions, such as `$protocol`,
         /// `$bytes_received` and `$session_time`.
         stream_access_log_format: AccessLogFormat = parse::stream_access_log_format("FORMAT", DEFAULT_STREAM_ACCESS_LOG_FORMAT),
         /// Where this node's own messages go: `stderr` or a file, which is made with mode 0640.
-        error_log: ErrorLog = parse::error_log("stderr|FILE", "stderr"),
+        error_log: ErrorLog = parse::parse_error_log("stderr|FILE", "stderr"),
         /// How a line of the error log is written: `text`, or `json` for an object with `time`, `level`,
         /// `target`, `message` and `fields`.
         error_log_format: ErrorLogFormat = parse::error_log_format("text|json", "text"),

@@ -83,7 +83,7 @@ impl Assembly {
             ..Default::default()
         });
         let assembly = Assembly {
-            admin: options::admin(&settings, admin_keys),
+            admin: options::build_admin_config(&settings, admin_keys),
             gateway: Arc::new(Gateway::default()),
             settings,
             log,

@@ -35,11 +35,11 @@ pub(super) fn parse_discovery(given: &SettingTexts) -> Result<Registries, String
 }
 
 /// A value of a settings file as JSON.
-pub(super) fn json_of(node: &MarkedYaml<'_>) -> Value {
+pub(super) fn yaml_to_json(node: &MarkedYaml<'_>) -> Value {
     match &node.data {
-        YamlData::Sequence(items) => items.iter().map(json_of).collect(),
+        YamlData::Sequence(items) => items.iter().map(yaml_to_json).collect(),
         YamlData::Mapping(entries) => {
-            let entry = |(key, value): (&MarkedYaml<'_>, &MarkedYaml<'_>)| (name_of(key), json_of(value));
+            let entry = |(key, value): (&MarkedYaml<'_>, &MarkedYaml<'_>)| (name_of(key), yaml_to_json(value));
             Value::Object(entries.iter().map(entry).collect())
         }
         YamlData::Value(Scalar::String(text)) => Value::from(&**text),
@@ -69,7 +69,7 @@ pub(super) fn line_at(node: &MarkedYaml<'_>, pointer: &str, mut line: usize) -> 
 }
 
 fn name_of(key: &MarkedYaml<'_>) -> String {
-    match json_of(key) {
+    match yaml_to_json(key) {
         Value::String(text) => text,
         other => other.to_string(),
     }

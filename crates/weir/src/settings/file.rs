@@ -123,7 +123,7 @@ fn settings(path: &Path, text: &str, faults: &mut Vec<SettingFault>) -> WrittenS
         for (name, line, value) in ungrouped(name, line, value) {
             if let Ok(value) = &value
                 && let Some(check) = check_of_blocks(&name)
-                && let Value::Object(blocks) = discovery::json_of(value)
+                && let Value::Object(blocks) = discovery::yaml_to_json(value)
             {
                 let faults = check(&blocks);
                 for found in &faults {
@@ -193,7 +193,7 @@ fn texts(setting: &Setting, value: &MarkedYaml<'_>) -> Result<Vec<String>, Strin
     match &value.data {
         YamlData::Sequence(items) => items.iter().map(item).collect(),
         YamlData::Mapping(_) if check_of_blocks(setting.name).is_some() => {
-            Ok(vec![discovery::json_of(value).to_string()])
+            Ok(vec![discovery::yaml_to_json(value).to_string()])
         }
         YamlData::Mapping(_) if setting.takes_map() => Ok(vec![map_as_json(value)?]),
         YamlData::Mapping(_) => Err("takes a plain value, not a map".to_owned()),

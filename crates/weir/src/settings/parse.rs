@@ -20,12 +20,12 @@ use tracing_subscriber::filter::Targets;
 
 use super::values::{ErrorLog, ErrorLogFormat, LogTarget, MemoryLimit, Overload, ResourceSource};
 use super::written::SettingTexts;
-pub(super) use access_log_format::{access_log_format, stream_access_log_format};
+pub(super) use access_log_format::{parse_access_log_format, stream_access_log_format};
 pub(super) use acme::{
     acme_authorities, acme_challenges, acme_domains, acme_names, email, external_accounts,
 };
 pub(super) use addresses::{endpoints, family_order, hosts, listener, listeners, name_servers, networks};
-pub(super) use secrets::{admin_key, admin_keys, keyring, secret};
+pub(super) use secrets::{parse_admin_key, admin_keys, keyring, secret};
 pub(super) use stream::{stream_listeners, stream_routes};
 
 /// Versions of TLS.
@@ -295,7 +295,7 @@ pub(super) fn plugins(given: &SettingTexts) -> Result<Option<Vec<String>>, Strin
 }
 
 /// Names of plugins, also of those that are not built in.
-pub(super) fn names(given: &SettingTexts) -> Result<Vec<String>, String> {
+pub(super) fn parse_plugin_names(given: &SettingTexts) -> Result<Vec<String>, String> {
     let is_name =
         |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
     let name = |name: &str| match is_name(name) {
@@ -306,7 +306,7 @@ pub(super) fn names(given: &SettingTexts) -> Result<Vec<String>, String> {
 }
 
 /// The target of the access log.
-pub(super) fn access_log(given: &SettingTexts) -> Result<LogTarget, String> {
+pub(super) fn parse_access_log(given: &SettingTexts) -> Result<LogTarget, String> {
     match single(given)? {
         "off" => Ok(LogTarget::Off),
         "stdout" => Ok(LogTarget::Stdout),
@@ -316,7 +316,7 @@ pub(super) fn access_log(given: &SettingTexts) -> Result<LogTarget, String> {
 }
 
 /// The target of the error log.
-pub(super) fn error_log(given: &SettingTexts) -> Result<ErrorLog, String> {
+pub(super) fn parse_error_log(given: &SettingTexts) -> Result<ErrorLog, String> {
     match single(given)? {
         "stderr" => Ok(ErrorLog::Stderr),
         "stdout" | "off" => Err("is `stderr` or a path; `log_level: off` silences it".to_owned()),

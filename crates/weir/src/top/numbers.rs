@@ -28,7 +28,7 @@ pub(crate) fn grouped(value: u64) -> String {
 }
 
 /// A share in percent, without the sign: `0.02`, `12.5`, `100`, `0`.
-pub(crate) fn percent(value: f64) -> String {
+pub(crate) fn format_percent(value: f64) -> String {
     match value {
         _ if value <= 0.0 => "0".to_owned(),
         _ if value >= 99.95 => format!("{value:.0}"),
@@ -108,7 +108,7 @@ mod tests {
             assert_eq!(rate(value), text);
         }
         for (value, text) in [(0.0, "0"), (0.024, "0.02"), (12.54, "12.5"), (100.0, "100")] {
-            assert_eq!(percent(value), text);
+            assert_eq!(format_percent(value), text);
         }
         for (us, text) in
             [(None, "-"), (Some(420), "0.42"), (Some(11_840), "11.8"), (Some(1_240_000), "1,240")]

@@ -40,7 +40,7 @@ pub(super) fn finish_frame(buffer: &mut [u8], kind: u8) -> Result<(), CallError>
 }
 
 /// The type of a frame and the bytes of the whole frame; none while the head is incomplete.
-pub(super) fn head(buffer: &[u8]) -> Option<(u8, usize)> {
+pub(super) fn parse_frame_head(buffer: &[u8]) -> Option<(u8, usize)> {
     let [kind, high, middle, low] = *buffer.first_chunk::<HEAD_BYTES>()?;
     let length = u32::from_be_bytes([0, high, middle, low]) as usize;
     Some((kind, HEAD_BYTES + length))
@@ -57,8 +57,8 @@ mod tests {
         buffer.resize(HEAD_BYTES + 0x01_02_03, 0);
         finish_frame(&mut buffer, REQUEST_CALL).unwrap();
         assert_eq!(buffer[..HEAD_BYTES], [2, 1, 2, 3]);
-        assert_eq!(head(&buffer), Some((2, HEAD_BYTES + 0x01_02_03)));
-        assert_eq!(head(&buffer[..3]), None);
+        assert_eq!(parse_frame_head(&buffer), Some((2, HEAD_BYTES + 0x01_02_03)));
+        assert_eq!(parse_frame_head(&buffer[..3]), None);
         buffer.resize(HEAD_BYTES + MESSAGE_BYTES_MAX + 1, 0);
         assert!(finish_frame(&mut buffer, 1).is_err());
     }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use serde_json::{Value, json};
 
-use super::push::{percent, refused};
+use super::push::{parse_percent, refused};
 use crate::admin_client::NodeArguments;
 use crate::ask::InstanceResponse;
 use crate::terminal::{Paint, print};

@@ -77,7 +77,7 @@ pub(super) fn provider(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 
 /// `deployment.etcd`; used if the role's provider is etcd.
 pub(super) fn etcd(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    super::listeners::names(draft, spot, &ETCD_KEYS);
+    super::listeners::remark_unknown_names(draft, spot, &ETCD_KEYS);
     draft.deployment.etcd = Some(spot.at());
     with(draft, spot, "host", |draft, spot| draft.copy(spot, "etcd_endpoints"));
     with(draft, spot, "prefix", |draft, spot| draft.copy(spot, "etcd_prefix"));
@@ -85,7 +85,7 @@ pub(super) fn etcd(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     with(draft, spot, "password", |draft, spot| draft.copy(spot, "etcd_password"));
     with(draft, spot, "timeout", |draft, spot| units::time(draft, spot, "etcd_timeout_ms"));
     with(draft, spot, "tls", |draft, spot| {
-        super::listeners::names(draft, spot, &["cert", "key", "verify", "sni"]);
+        super::listeners::remark_unknown_names(draft, spot, &["cert", "key", "verify", "sni"]);
         with(draft, spot, "cert", |draft, spot| draft.copy_path(spot, "etcd_cert"));
         with(draft, spot, "key", |draft, spot| draft.copy_path(spot, "etcd_key"));
         with(draft, spot, "verify", |draft, spot| draft.copy(spot, "etcd_verify"));
@@ -102,7 +102,7 @@ fn with(draft: &mut Draft<'_>, spot: &Spot<'_>, name: &str, act: impl FnOnce(&mu
 
 /// `apisix.data_encryption`.
 pub(super) fn data_encryption(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    super::listeners::names(draft, spot, &["enable_encrypt_fields", "keyring"]);
+    super::listeners::remark_unknown_names(draft, spot, &["enable_encrypt_fields", "keyring"]);
     let mut is_on = true;
     with(draft, spot, "enable_encrypt_fields", |draft, spot| is_on = draft.switch(spot) != Some(false));
     draft.deployment.keyring_is_told = !is_on;

@@ -2,7 +2,7 @@
 //! module, of which one list of peers serves both. Opens nothing.
 
 use super::draft::{At, Draft, Spot};
-use super::listeners::{address, check_listen_address, names};
+use super::listeners::{join_ip_port, check_listen_address, remark_unknown_names};
 
 /// The keys that depend on each other.
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub(super) struct ProxyProtocol {
 
 /// `apisix.proxy_protocol`: ports of listeners, and switches of layer 4.
 pub(super) fn listeners(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    names(draft, spot, &KEYS);
+    remark_unknown_names(draft, spot, &KEYS);
     draft.proxy_protocol.http = port(draft, spot, "listen_http_port");
     draft.proxy_protocol.https = port(draft, spot, "listen_https_port");
     draft.stream.takes_header = is_on(draft, spot, "enable_tcp_pp");
@@ -35,7 +35,7 @@ fn port(draft: &mut Draft<'_>, spot: &Spot<'_>, name: &str) -> Option<(At, Strin
     let node = spot.node.get(name)?;
     let at = At { key: format!("{}.{name}", spot.key), line: node.line };
     let port = draft.text(&Spot { key: &at.key, node })?;
-    let address = address("0.0.0.0", port);
+    let address = join_ip_port("0.0.0.0", port);
     check_listen_address(draft, &at, &address).then_some((at, address))
 }
 

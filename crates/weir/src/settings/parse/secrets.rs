@@ -34,7 +34,7 @@ pub(in super::super) fn keyring(given: &SettingTexts) -> Result<Keyring, String>
 }
 
 /// The Admin key: visible ASCII without spaces, because it is sent in a header and in a query.
-pub(in super::super) fn admin_key(given: &SettingTexts) -> Result<Option<AdminKey>, String> {
+pub(in super::super) fn parse_admin_key(given: &SettingTexts) -> Result<Option<AdminKey>, String> {
     let Some(text) = given.values.first() else { return Ok(None) };
     if text.len() < ADMIN_KEY_LENGTH_MIN {
         return Err(format!("is too short to be safe; use at least {ADMIN_KEY_LENGTH_MIN} characters"));

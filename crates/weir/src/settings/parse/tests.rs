@@ -148,7 +148,7 @@ fn header_texts_cannot_break_a_line() {
 #[test]
 fn log_formats() {
     let check = |text: &str, is_good: bool| {
-        assert_eq!(access_log_format(&given(text)).is_ok(), is_good, "{text}");
+        assert_eq!(parse_access_log_format(&given(text)).is_ok(), is_good, "{text}");
     };
     check("$status", true);
     check("json", true);
@@ -172,7 +172,7 @@ fn json_variables_need_no_quotes() {
     let text = r#"{"status": $status, "seconds":${request_time}, "text": "a \" $host"}"#;
     let expected = [("status", "$status"), ("seconds", "${request_time}"), ("text", "a \" $host")];
     let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    assert_eq!(access_log_format(&given(text)), Ok(AccessLogFormat::Json(expected.to_vec())));
+    assert_eq!(parse_access_log_format(&given(text)), Ok(AccessLogFormat::Json(expected.to_vec())));
 }
 
 #[test]
