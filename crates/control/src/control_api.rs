@@ -101,7 +101,7 @@ impl Handler for ControlApi {
                     explain::answer_explain(explain, parts.view.load(), &parts.catalog(), body.as_ref(), role).await
                 }
                 (&Method::PUT, ["v1", "weir", "log_level"]) => {
-                    log_level::put(parts.reports.log_level.as_deref(), request.body())
+                    log_level::put_log_level(parts.reports.log_level.as_deref(), request.body())
                 }
                 (&Method::POST, ["v1", "gc"]) => respond::empty(StatusCode::OK),
                 (&Method::PUT, ["v1", "plugins", "reload"]) => {

@@ -103,7 +103,7 @@ fn record(
     role: Role,
 ) -> Result<Value, RefusalResponse> {
     let applied = question.with.as_ref().map(|with| laid_over(view, catalog, with)).transpose()?;
-    let mut record = explain.explain(question, applied.as_ref()).map_err(respond::refused)?;
+    let mut record = explain.explain(question, applied.as_ref()).map_err(respond::refuse_request)?;
     let faults = applied.as_ref().map_or(&view.snapshot, |applied| &applied.snapshot).faults();
     let all = faults.iter().chain(&view.compile_faults);
     let described = all
@@ -156,12 +156,12 @@ fn hide_fields(fields: &mut Value, asked: &[(String, String)]) {
 /// The configuration in force with the object of the question over it.
 fn laid_over(view: &View, catalog: &PluginCatalog, with: &ExplainWith) -> Result<Applied, RefusalResponse> {
     let key = stored_key::parse_stored_key(&with.key)
-        .ok_or_else(|| respond::refused(format!("with: `{}` is not a key such as routes/1", with.key)))?;
+        .ok_or_else(|| respond::refuse_request(format!("with: `{}` is not a key such as routes/1", with.key)))?;
     let before = view.written(&key);
     let index = before.map(|written| written.created_index);
     let mut value = with.value.clone();
     hidden::put_back(catalog, &key, &mut value, before.map(|written| &*written.text))
-        .map_err(|fault| respond::refused(format!("with: {fault}")))?;
+        .map_err(|fault| respond::refuse_request(format!("with: {fault}")))?;
     let revision = view.revision();
     let written = WrittenObject {
         key: key.clone(),

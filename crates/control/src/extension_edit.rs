@@ -100,7 +100,7 @@ pub(crate) fn activate(
 ///
 /// # Errors
 /// There is no version to go back to.
-pub(crate) fn rollback(
+pub(crate) fn roll_back_extension(
     loader: &dyn ExtensionLoader,
     mut object: Map<String, Value>,
 ) -> Result<Map<String, Value>, String> {
@@ -277,9 +277,9 @@ mod tests {
         let digest = version_of(b"b");
         let active = activate(loader, second.clone(), &digest[..8]).unwrap();
         assert_eq!(states(active.clone()), ["active", "previous"]);
-        let back = rollback(loader, active.clone()).unwrap();
+        let back = roll_back_extension(loader, active.clone()).unwrap();
         assert_eq!(states(back), ["previous", "active"]);
-        assert!(rollback(loader, first).is_err());
+        assert!(roll_back_extension(loader, first).is_err());
         assert_eq!(activate(loader, second.clone(), "none").unwrap_err(), "there is no version none");
         let canary = object(json!({"version": &digest[..8], "percent": 5}));
         let tried = set_canary(loader, second, Some(canary)).unwrap();

@@ -24,7 +24,7 @@ pub(crate) fn get_log_level(log: Option<&dyn LogLevel>) -> Response<Bytes> {
 
 /// Sets the level until the next change or the end of the process; 400 with the reason where the text is no
 /// level.
-pub(crate) fn put(log: Option<&dyn LogLevel>, body: &[u8]) -> Response<Bytes> {
+pub(crate) fn put_log_level(log: Option<&dyn LogLevel>, body: &[u8]) -> Response<Bytes> {
     let Some(log) = log else { return not_here() };
     let before = log.level();
     let set = jsonx::read::<LogLevelBody>(body, Bounds::SMALL)

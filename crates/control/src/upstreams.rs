@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::certificates::shown_time;
 use crate::report::Reports;
-use crate::serve::list_query::{filter, limit};
+use crate::serve::list_query::{parse_filter, limit};
 use crate::serve::query::Query;
 use crate::serve::{RefusalResponse, respond};
 use crate::summary::{EndpointRates, rates};
@@ -45,7 +45,7 @@ fn answer_now(reports: &Reports, path: &[String], query: &Query) -> Response<Byt
 }
 
 fn list(reports: &Reports, query: &Query) -> Result<Response<Bytes>, RefusalResponse> {
-    let filter = filter(query, &OBJECT_FIELDS)?;
+    let filter = parse_filter(query, &OBJECT_FIELDS)?;
     let limit = limit(query, MAX_LISTED, MAX_LISTED)?;
     let endpoints = EndpointRates::of(reports.traffic.as_deref());
     let all = reports.upstreams.upstreams(None);

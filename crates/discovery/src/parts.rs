@@ -214,7 +214,7 @@ pub(super) fn port(value: Option<&Value>) -> Result<u16, String> {
 ///
 /// # Errors
 /// The value is no number of that range.
-pub(super) fn weight(value: Option<&Value>, default: u32) -> Result<u32, String> {
+pub(super) fn parse_weight(value: Option<&Value>, default: u32) -> Result<u32, String> {
     let number = match value {
         None | Some(Value::Null) => return Ok(default),
         Some(Value::Number(number)) => number.as_f64(),
@@ -306,11 +306,11 @@ mod tests {
 
     #[test]
     fn weights_beyond_the_range_are_faults() {
-        assert_eq!(weight(Some(&json!(1.4)), 7), Ok(1));
-        assert_eq!(weight(Some(&json!("30")), 7), Ok(30));
-        assert_eq!(weight(Some(&Value::Null), 7), Ok(7));
+        assert_eq!(parse_weight(Some(&json!(1.4)), 7), Ok(1));
+        assert_eq!(parse_weight(Some(&json!("30")), 7), Ok(30));
+        assert_eq!(parse_weight(Some(&Value::Null), 7), Ok(7));
         for value in [json!(-1), json!(1e18), json!("NaN"), json!(true)] {
-            assert!(weight(Some(&value), 7).is_err(), "{value}");
+            assert!(parse_weight(Some(&value), 7).is_err(), "{value}");
         }
     }
 

@@ -66,14 +66,14 @@ settings! {
     section "Listeners" {
         /// Addresses the proxy listens on. Port 0 takes any free port; `off` listens nowhere. A list that was
         /// changed in the settings file comes into force with HUP, without a restart.
-        proxy: Vec<SocketAddr> = parse::listeners("ADDR,…", "0.0.0.0:9080"),
+        proxy: Vec<SocketAddr> = parse::parse_listeners("ADDR,…", "0.0.0.0:9080"),
         /// Addresses the proxy listens on for TLS, with the certificates of `ssls` objects. As `proxy` in all
         /// else.
-        proxy_tls: Vec<SocketAddr> = parse::listeners("ADDR,…", "0.0.0.0:9443"),
+        proxy_tls: Vec<SocketAddr> = parse::parse_listeners("ADDR,…", "0.0.0.0:9443"),
         /// Addresses the proxy listens on for TLS, as `proxy_tls`, and for HTTP/3 over QUIC at the same UDP
         /// port. An address is in one of the two lists. Responses over TLS tell clients of HTTP/3 by
         /// `Alt-Svc`.
-        proxy_tls_http3: Vec<SocketAddr> = parse::listeners("ADDR,…", "off"),
+        proxy_tls_http3: Vec<SocketAddr> = parse::parse_listeners("ADDR,…", "off"),
         /// The value of `Alt-Svc` on responses over TLS of `proxy_tls_http3`: `auto` is
         /// `h3=":PORT"; ma=86400` with the port of the listener, `off` sends none; anything else is sent as
         /// it is, for gateways behind another port.
@@ -85,13 +85,13 @@ settings! {
         /// as they are there, on which HTTP/2 is not served although `http2` is on. With port 0, all
         /// listeners of that address and port 0 are meant. As `http2`, it changes with a restart or an
         /// upgrade.
-        http1_only: Vec<SocketAddr> = parse::listeners("ADDR,…", "off"),
+        http1_only: Vec<SocketAddr> = parse::parse_listeners("ADDR,…", "off"),
         /// Addresses the proxy listens on for connections that begin with a PROXY protocol header of version
         /// 1 or 2, in which a balancer in front names the client. A connection without a header is closed. As
         /// `proxy` in all else.
-        proxy_protocol: Vec<SocketAddr> = parse::listeners("ADDR,…", "off"),
+        proxy_protocol: Vec<SocketAddr> = parse::parse_listeners("ADDR,…", "off"),
         /// The same for TLS behind the header.
-        proxy_protocol_tls: Vec<SocketAddr> = parse::listeners("ADDR,…", "off"),
+        proxy_protocol_tls: Vec<SocketAddr> = parse::parse_listeners("ADDR,…", "off"),
         /// Addresses of these two lists, `stream_proxy_protocol` and `stream_proxy_protocol_tls`, written as
         /// they are there, at which the header may be missing. Connections of peers in `proxy_protocol_from`
         /// begin with a header or without; all other peers are served too, but one that sends a header is
@@ -428,7 +428,7 @@ settings! {
     section "Plugins" {
         /// The plugins that may be used, or `all` that are built in. An object that names another one is
         /// faulty, as if the plugin did not exist.
-        plugins: Option<Vec<String>> = parse::plugins("NAME,…|all", "all"),
+        plugins: Option<Vec<String>> = parse::parse_enabled_plugins("NAME,…|all", "all"),
         /// Folder with plugins of users, files such as `NAME.lua` and `NAME.wasm`, that is looked at each
         /// second: a file that appears or changes is the active version of the extension NAME, and one that
         /// vanishes takes it away. The configuration must come from the embedded store or from etcd.

@@ -123,7 +123,7 @@ fn revisions(
 
 fn refused(name: &HeaderName, reason: &str) -> RefusalResponse {
     let name = if *name == header::IF_MATCH { "If-Match" } else { "If-None-Match" };
-    respond::refused(format!("the header {name} {reason}"))
+    respond::refuse_request(format!("the header {name} {reason}"))
 }
 
 /// Limit of the entity tags in a request: a client has read a few states of an object.

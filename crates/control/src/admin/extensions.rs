@@ -208,7 +208,7 @@ impl ExtensionChange {
                 let version = version.ok_or_else(|| "property \"version\" is required".to_owned())?;
                 extension_edit::activate(loader, stored, version)?
             }
-            (ExtensionAction::Rollback, _) if is_set => extension_edit::rollback(loader, stored)?,
+            (ExtensionAction::Rollback, _) if is_set => extension_edit::roll_back_extension(loader, stored)?,
             (ExtensionAction::Canary, _) if is_set => match self.body {
                 Some(Value::Object(canary)) => extension_edit::set_canary(loader, stored, Some(canary))?,
                 _ => return Err(ExtensionFault::Refused("missing configurations".to_owned())),

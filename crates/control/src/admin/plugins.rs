@@ -104,7 +104,7 @@ fn subsystem(query: &Query) -> Result<Subsystem, RefusalResponse> {
     match query.get("subsystem") {
         None | Some("http") => Ok(Subsystem::Http),
         Some("stream") => Ok(Subsystem::Stream),
-        Some(other) => Err(respond::refused(format!("unsupported subsystem: {other}"))),
+        Some(other) => Err(respond::refuse_request(format!("unsupported subsystem: {other}"))),
     }
 }
 

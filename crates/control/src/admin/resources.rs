@@ -14,7 +14,7 @@ use super::{conditions, kinds};
 use crate::object_path::ObjectPath;
 use crate::reconcile::{Author, Done, PatchPart, Write, WriteCondition, WriteRefusal};
 use crate::serve::RefusalResponse;
-use crate::serve::respond::{self, bad, refused};
+use crate::serve::respond::{self, bad, refuse_request};
 use crate::serve::role::Role;
 
 /// Answers one request for an object or a collection.
@@ -85,17 +85,17 @@ async fn get(
 fn put(parts: &AdminParts, target: &ObjectPath, call: Call) -> Result<Write, RefusalResponse> {
     let kind = target.kind;
     let ttl_s = call.query.number("ttl");
-    let mut body = object(call.body.ok_or_else(|| refused("missing configurations"))?)?;
+    let mut body = object(call.body.ok_or_else(|| refuse_request("missing configurations"))?)?;
     let id = match kind {
         ObjectKind::Consumer => match (&target.id, body.get("username")) {
-            (Some(id), Some(Value::String(name))) if id != name => return Err(refused("wrong username")),
+            (Some(id), Some(Value::String(name))) if id != name => return Err(refuse_request("wrong username")),
             (_, Some(Value::String(name))) => name.clone(),
             _ => return Err(content_refusal(parts, kind, body, "property \"username\" is required")),
         },
         ObjectKind::PluginMetadata => {
-            let name = target.id.clone().ok_or_else(|| refused("missing plugin name"))?;
+            let name = target.id.clone().ok_or_else(|| refuse_request("missing plugin name"))?;
             if parts.catalog().get(&name).is_none() {
-                return Err(refused("invalid plugin name"));
+                return Err(refuse_request("invalid plugin name"));
             }
             name
         }
@@ -119,7 +119,7 @@ fn own_id(target: &ObjectPath, body: &mut Map<String, Value>) -> Result<String, 
     let from_path = if target.kind == ObjectKind::Secret { whole } else { target.id.clone() };
     match (from_path, given) {
         (Some(id), Some(given)) if id != given => {
-            Err(refused(format!("wrong {} id", target.kind.in_words())))
+            Err(refuse_request(format!("wrong {} id", target.kind.in_words())))
         }
         (Some(id), _) => {
             body.insert("id".to_owned(), Value::String(id));
@@ -132,23 +132,23 @@ fn own_id(target: &ObjectPath, body: &mut Map<String, Value>) -> Result<String, 
 
 fn post(target: &ObjectPath, call: Call) -> Result<Write, RefusalResponse> {
     let ttl_s = call.query.number("ttl");
-    let body = object(call.body.ok_or_else(|| refused("missing configurations"))?)?;
+    let body = object(call.body.ok_or_else(|| refuse_request("missing configurations"))?)?;
     if target.id.is_some() || body.contains_key("id") {
-        return Err(refused(format!("wrong {} id, do not need it", target.kind.in_words())));
+        return Err(refuse_request(format!("wrong {} id, do not need it", target.kind.in_words())));
     }
     Ok(Write::Create { kind: target.kind, body, ttl_s })
 }
 
 fn patch(target: &ObjectPath, call: Call) -> Result<Write, RefusalResponse> {
     if target.kind == ObjectKind::Secret && target.id.is_none() {
-        return Err(refused("no secret id"));
+        return Err(refuse_request("no secret id"));
     }
     let id = target.key_id().ok_or_else(|| missing_id(target.kind))?;
     let ttl_s = call.query.number("ttl");
     let part = match (call.body, target.sub_path.is_empty()) {
-        (None, _) => return Err(refused("missing new configuration")),
+        (None, _) => return Err(refuse_request("missing new configuration")),
         (Some(Value::Object(part)), true) => PatchPart::Merge(part),
-        (Some(_), true) => return Err(refused("invalid configuration")),
+        (Some(_), true) => return Err(refuse_request("invalid configuration")),
         (Some(part), false) => PatchPart::At(target.sub_path.clone(), part),
     };
     let key = ObjectKey::new(target.kind, &id).map_err(|_| Box::new(respond::key_not_found()))?;
@@ -175,7 +175,7 @@ async fn finish(
             let value = kinds::shown_as_stored(&parts.sealer, &key, &text);
             let body = json!({ "key": shown_key(&key.path()), "value": value });
             let mut response = conditions::tag(stamped(respond::json(status, &body), revision), revision);
-            respond::warn(&mut response, &warnings(parts, &key, &text));
+            respond::add_warnings(&mut response, &warnings(parts, &key, &text));
             response
         }
         Ok(Done::Deleted { key, revision }) => {
@@ -227,8 +227,8 @@ fn content_refusal(
     otherwise: &str,
 ) -> RefusalResponse {
     match check::value(&parts.catalog(), kind, &Value::Object(body)) {
-        Err(refusal) => refused(refusal.contract_message()),
-        Ok(()) => refused(format!("invalid configuration: {otherwise}")),
+        Err(refusal) => refuse_request(refusal.contract_message()),
+        Ok(()) => refuse_request(format!("invalid configuration: {otherwise}")),
     }
 }
 
@@ -255,9 +255,9 @@ fn object(body: Value) -> Result<Map<String, Value>, RefusalResponse> {
         Value::Bool(_) => "boolean",
         Value::Null => "null",
     };
-    Err(refused(format!("invalid configuration: wrong type: expected object, got {found}")))
+    Err(refuse_request(format!("invalid configuration: wrong type: expected object, got {found}")))
 }
 
 fn missing_id(kind: ObjectKind) -> RefusalResponse {
-    refused(format!("missing {} id", kind.in_words()))
+    refuse_request(format!("missing {} id", kind.in_words()))
 }

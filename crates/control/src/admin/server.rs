@@ -18,7 +18,7 @@ use super::endpoint::{AdminEndpoint, JsonEndpoint, MAX_BODY_BYTES};
 use super::{configs, extensions, openapi, plugins, resources, schema, ui, validate, weir};
 use crate::reconcile::Author;
 use crate::serve::query::Query;
-use crate::serve::respond::{self, refused};
+use crate::serve::respond::{self, refuse_request};
 use crate::serve::role::Role;
 use crate::serve::{Handler, Peer, RefusalResponse, ResponseFuture};
 
@@ -85,7 +85,7 @@ impl Handler for Admin {
 
     fn answer(&self, request: Request<Bytes>) -> ResponseFuture {
         let parts = Arc::clone(&self.parts);
-        if parts.ui && ui::is_ours(request.uri().path()) {
+        if parts.ui && ui::is_dashboard_path(request.uri().path()) {
             let (head, _) = request.into_parts();
             return Box::pin(std::future::ready(ui::answer_dashboard(ui::embedded(), &head)));
         }
@@ -180,8 +180,8 @@ fn read_call(
     let body = read_body(endpoint, &head.headers, body)?;
     let query = query(&head);
     match (query.get("ttl"), query.number("ttl")) {
-        (Some(_), None) => return Err(refused("invalid argument ttl: should be a number")),
-        (_, Some(ttl)) if ttl <= 0.0 => return Err(refused("invalid argument ttl: should be positive")),
+        (Some(_), None) => return Err(refuse_request("invalid argument ttl: should be a number")),
+        (_, Some(ttl)) if ttl <= 0.0 => return Err(refuse_request("invalid argument ttl: should be positive")),
         _ => {}
     }
     let author = author(&head);

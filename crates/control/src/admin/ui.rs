@@ -16,7 +16,7 @@ pub(super) use files::{DashboardFiles, embedded};
 use negotiation::Coding;
 
 /// Whether a path is one of the dashboard.
-pub(super) fn is_ours(path: &str) -> bool {
+pub(super) fn is_dashboard_path(path: &str) -> bool {
     path == ROOT.trim_end_matches('/') || path.starts_with(ROOT)
 }
 

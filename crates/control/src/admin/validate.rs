@@ -95,7 +95,7 @@ fn check_items(
 ) {
     let mut seen = HashSet::new();
     for (index, item) in items.into_iter().enumerate() {
-        let id = identity(kind, &item);
+        let id = read_item_id(kind, &item);
         let mut fault = |error: String| {
             let resource_type = name.to_owned();
             faults.push(SetFault { resource_type, resource_id: id.clone(), index: Some(index), error });
@@ -139,7 +139,7 @@ pub(super) fn index_of(item: &mut Value) -> Result<Option<u64>, String> {
 }
 
 /// The id of an item, or the name of a consumer.
-pub(super) fn identity(kind: ObjectKind, item: &Value) -> Option<String> {
+pub(super) fn read_item_id(kind: ObjectKind, item: &Value) -> Option<String> {
     let text = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),

@@ -60,7 +60,7 @@ pub(super) fn read_ocsp_response(
         // As in APISIX: clients are shown whatever the responder says, `revoked` included.
         return Ok(response);
     }
-    verify::signature(&basic, &subject.issuer, now_s)?;
+    verify::verify_ocsp_signature(&basic, &subject.issuer, now_s)?;
     match single.cert_status {
         CertStatus::Good(_) => Ok(response),
         CertStatus::Revoked(_) => Err("the certificate is revoked; replace it".to_owned()),

@@ -79,7 +79,7 @@ pub(crate) fn bad(message: impl AsRef<str>) -> Response<Bytes> {
 }
 
 /// As [`bad`], for handlers that give up with `?`.
-pub(crate) fn refused(message: impl AsRef<str>) -> RefusalResponse {
+pub(crate) fn refuse_request(message: impl AsRef<str>) -> RefusalResponse {
     Box::new(bad(message))
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn empty(status: StatusCode) -> Response<Bytes> {
 }
 
 /// Adds an `X-Weir-Warning` field for each warning about a written object.
-pub(crate) fn warn(response: &mut Response<Bytes>, warnings: &[Warning]) {
+pub(crate) fn add_warnings(response: &mut Response<Bytes>, warnings: &[Warning]) {
     for warning in warnings.iter().take(MAX_WARNINGS) {
         // Field values are visible ASCII (RFC 9110 section 5.5), but names in a warning come from users.
         let text: String = warning
@@ -132,7 +132,7 @@ pub(crate) fn warn(response: &mut Response<Bytes>, warnings: &[Warning]) {
     }
 }
 
-/// As [`warn`], for the objects under those keys; each warning begins with the key of its object.
+/// As [`add_warnings`], for the objects under those keys; each warning begins with the key of its object.
 pub(crate) fn warn_of<'k>(
     response: &mut Response<Bytes>,
     snapshot: &Snapshot,
@@ -144,7 +144,7 @@ pub(crate) fn warn_of<'k>(
         warnings.map(move |warning| Warning { pointer: place(&warning), reason: warning.reason })
     };
     let warnings: Vec<Warning> = keys.into_iter().flat_map(of_object).take(MAX_WARNINGS).collect();
-    warn(response, &warnings);
+    add_warnings(response, &warnings);
 }
 
 pub(crate) fn with_body(status: StatusCode, body: Bytes) -> Response<Bytes> {

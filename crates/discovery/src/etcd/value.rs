@@ -5,7 +5,7 @@
 use model::discovery::ServiceInstance;
 use serde_json::Value;
 
-use crate::parts::{parse_host, metadata, port, read_message, shortened, weight};
+use crate::parts::{parse_host, metadata, port, read_message, shortened, parse_weight};
 
 /// The instance of a value; none if it says that it is out of service. `is_secure` chooses among URLs.
 ///
@@ -29,7 +29,7 @@ pub(super) fn read_etcd_instance(
     {
         return Ok(None);
     }
-    let weight = weight(first(&["weight", "Weight"]), default_weight)?;
+    let weight = parse_weight(first(&["weight", "Weight"]), default_weight)?;
     let facts = metadata(first(&["metadata", "Metadata"]));
     let name = first(&["host", "ip", "address", "Addr", "addr"]).and_then(Value::as_str);
     let mut instance = match (name, first(&["port", "Port"]), first(&["endpoints"])) {

@@ -7,7 +7,7 @@ use model::discovery::ServiceInstance;
 use serde_json::Value;
 
 use super::answer::{Applications, EurekaAction, EurekaInstance, Faulty};
-use crate::parts::{Collected, weight};
+use crate::parts::{Collected, parse_weight};
 
 /// All instances by application and id.
 #[derive(Debug, Default)]
@@ -165,7 +165,7 @@ fn instance(
     Ok(ServiceInstance {
         host: registered.host.clone()?,
         port,
-        weight: weight(written.as_ref(), default_weight)?,
+        weight: parse_weight(written.as_ref(), default_weight)?,
         metadata,
         ..ServiceInstance::default()
     })

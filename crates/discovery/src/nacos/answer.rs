@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::http::RegistryResponse;
-use crate::parts::{Collected, Loose, parse_host, metadata, port, read_answer, read_message, shortened, weight};
+use crate::parts::{Collected, Loose, parse_host, metadata, port, read_answer, read_message, shortened, parse_weight};
 use crate::registration::Renewal;
 
 /// One instance. Nacos sends more fields than are used.
@@ -150,7 +150,7 @@ fn instance(entry: NacosEntry, rules: NacosRules, scale: f64) -> Result<Option<S
     Ok(Some(ServiceInstance {
         host: parse_host(&entry.ip)?,
         port: port(port_value)?,
-        weight: weight(scaled.as_ref().or(entry.weight.as_ref()), rules.default_weight)?,
+        weight: parse_weight(scaled.as_ref().or(entry.weight.as_ref()), rules.default_weight)?,
         metadata: metadata(entry.metadata.as_ref()),
         ..ServiceInstance::default()
     }))

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::parts::{Collected, Loose, parse_host, metadata, read_answer, read_message, shortened, weight};
+use crate::parts::{Collected, Loose, parse_host, metadata, read_answer, read_message, shortened, parse_weight};
 
 #[derive(Deserialize)]
 struct ServiceCombAnswer {
@@ -86,7 +86,7 @@ fn instance(entry: ServiceCombEntry, rules: ServiceCombRules) -> Result<Option<S
     Ok(Some(ServiceInstance {
         host: parse_host(&name)?,
         port: number,
-        weight: weight(written.as_ref(), rules.default_weight)?,
+        weight: parse_weight(written.as_ref(), rules.default_weight)?,
         metadata: facts,
         ..ServiceInstance::default()
     }))

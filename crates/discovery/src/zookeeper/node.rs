@@ -5,7 +5,7 @@ use model::discovery::ServiceInstance;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::parts::{parse_host, metadata, port, read_message, weight};
+use crate::parts::{parse_host, metadata, port, read_message, parse_weight};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -43,7 +43,7 @@ pub(super) fn read_zookeeper_instance(
     Ok(Some(ServiceInstance {
         host: parse_host(node.address.as_deref().ok_or("it has no address")?)?,
         port: port(chosen)?,
-        weight: weight(written.as_ref(), default_weight)?,
+        weight: parse_weight(written.as_ref(), default_weight)?,
         metadata: facts,
         ..ServiceInstance::default()
     }))

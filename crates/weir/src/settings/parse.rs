@@ -24,7 +24,7 @@ pub(super) use access_log_format::{parse_access_log_format, stream_access_log_fo
 pub(super) use acme::{
     acme_authorities, acme_challenges, acme_domains, acme_names, email, external_accounts,
 };
-pub(super) use addresses::{endpoints, family_order, hosts, listener, listeners, name_servers, networks};
+pub(super) use addresses::{endpoints, family_order, hosts, listener, parse_listeners, name_servers, networks};
 pub(super) use secrets::{parse_admin_key, admin_keys, keyring, secret};
 pub(super) use stream::{stream_listeners, stream_routes};
 
@@ -278,7 +278,7 @@ pub(super) fn version(given: &SettingTexts) -> Result<Option<String>, String> {
 }
 
 /// Names of built-in plugins; none for `all`.
-pub(super) fn plugins(given: &SettingTexts) -> Result<Option<Vec<String>>, String> {
+pub(super) fn parse_enabled_plugins(given: &SettingTexts) -> Result<Option<Vec<String>>, String> {
     let names = items(given);
     if names == ["all"] {
         return Ok(None);

@@ -49,7 +49,7 @@ pub(crate) fn millis(us: Option<u64>) -> String {
 }
 
 /// Bytes of traffic, in thousands: `830 B`, `1.2 kB`, `64.8 MB`.
-pub(crate) fn bytes(value: f64) -> String {
+pub(crate) fn format_bytes(value: f64) -> String {
     let (mut value, mut unit) = (value.max(0.0), 0);
     while value >= 999.5 && unit + 1 < BYTE_UNITS.len() {
         value /= 1_000.0;
@@ -116,7 +116,7 @@ mod tests {
             assert_eq!(millis(us), text);
         }
         for (value, text) in [(0.0, "0 B"), (830.0, "830 B"), (1_240.0, "1.2 kB"), (64.8e6, "64.8 MB")] {
-            assert_eq!(bytes(value), text);
+            assert_eq!(format_bytes(value), text);
         }
         assert_eq!(mebibytes(86 << 20), "86 MiB");
         assert_eq!(time_of_day(1_767_225_731_000), "00:02:11");

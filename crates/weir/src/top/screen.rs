@@ -2,7 +2,7 @@
 //! size and for plain output.
 
 use super::data::{NOW_S, Now, Overview, Top, TopRow};
-use super::numbers::{UNKNOWN, bytes, clean, mebibytes, millis, format_percent, rate, time_of_day};
+use super::numbers::{UNKNOWN, format_bytes, clean, mebibytes, millis, format_percent, rate, time_of_day};
 use super::state::TopState;
 use super::table::{Mark, ScreenLine, Tab, Tone, TonedText, lines, rest};
 use crate::terminal::Paint;
@@ -197,7 +197,7 @@ fn details(tab: Tab, row: &TopRow) -> Vec<ScreenLine> {
             format_percent(row.p5xx),
             millis(Some(row.mean_us)),
             millis(row.p99_us),
-            bytes(row.bytes),
+            format_bytes(row.bytes),
         ))],
     ];
     let command = match tab {

@@ -208,7 +208,7 @@ fn every_answer_has_the_security_fields() {
 
 #[test]
 fn paths_of_the_dashboard_are_told_apart() {
-    let check = |path: &str, expected: bool| assert_eq!(is_ours(path), expected, "{path}");
+    let check = |path: &str, expected: bool| assert_eq!(is_dashboard_path(path), expected, "{path}");
     check("/ui", true);
     check("/ui/", true);
     check("/ui/a/b", true);

@@ -15,7 +15,7 @@ use model::search::{CERTIFICATE_FIELDS, Searchable};
 use serde_json::{Value, json};
 
 use crate::admin::call::{AdminParts, Call};
-use crate::serve::list_query::{filter, limit, now_ms};
+use crate::serve::list_query::{parse_filter, limit, now_ms};
 use crate::serve::{RefusalResponse, respond};
 use crate::summary::{ListState, Summary};
 
@@ -49,7 +49,7 @@ struct CertificateContent {
 /// Answers `weir/certificates?q=&limit=`.
 pub(super) async fn answer_certificates(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     let listed = async {
-        let filter = filter(&call.query, &CERTIFICATE_FIELDS)?;
+        let filter = parse_filter(&call.query, &CERTIFICATE_FIELDS)?;
         let limit = limit(&call.query, LIMIT_MAX, LIMIT_MAX)?;
         let parts = Arc::clone(parts);
         let entries = respond::blocking(move || entries(&parts)).await?;

@@ -14,7 +14,7 @@ use model::search::{OBJECT_FIELDS, SearchFilter};
 use serde_json::{Value, json};
 
 use crate::admin::call::{AdminParts, Call};
-use crate::serve::list_query::{collection, filter, limit, now_ms, whole_number};
+use crate::serve::list_query::{collection, parse_filter, limit, now_ms, whole_number};
 use crate::serve::query::Query;
 use crate::serve::{RefusalResponse, respond};
 use crate::summary::{Rates, SummaryRow};
@@ -55,7 +55,7 @@ fn question(path: &[String], query: &Query) -> Result<ObjectListQuery, RefusalRe
     Ok(ObjectListQuery {
         kind,
         prefix: consumer.map(|consumer| format!("{consumer}/")),
-        filter: filter(query, &OBJECT_FIELDS)?,
+        filter: parse_filter(query, &OBJECT_FIELDS)?,
         order: ListOrder::parse(query.get("sort").unwrap_or("id"))?,
         offset: usize::try_from(offset).unwrap_or(usize::MAX),
         limit: limit(query, LIMIT_DEFAULT, LIMIT_MAX)?,

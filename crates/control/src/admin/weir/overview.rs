@@ -13,7 +13,7 @@ use super::marks::revision_marks;
 use crate::admin::call::{AdminParts, Call};
 use crate::serve::RefusalResponse;
 use crate::serve::list_query::{now_ms, whole_number};
-use crate::serve::respond::{self, refused};
+use crate::serve::respond::{self, refuse_request};
 
 /// Answers `weir/overview`.
 pub(super) async fn answer_overview(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
@@ -23,12 +23,12 @@ pub(super) async fn answer_overview(parts: &Arc<AdminParts>, call: &Call) -> Res
 async fn overview(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes>, RefusalResponse> {
     let minutes = whole_number(&call.query, "minutes")?.unwrap_or(MINUTES_MAX);
     if !(MINUTES_MIN..=MINUTES_MAX).contains(&minutes) {
-        return Err(refused(format!("the argument minutes must be {MINUTES_MIN} to {MINUTES_MAX}")));
+        return Err(refuse_request(format!("the argument minutes must be {MINUTES_MIN} to {MINUTES_MAX}")));
     }
     let (step, step_ms) = match whole_number(&call.query, "step")? {
         None | Some(10) => (TrafficInterval::TenSeconds, 10_000),
         Some(1) => (TrafficInterval::Second, 1_000),
-        Some(_) => return Err(refused("the argument step must be 1 or 10, in seconds")),
+        Some(_) => return Err(refuse_request("the argument step must be 1 or 10, in seconds")),
     };
     let since = whole_number(&call.query, "since")?.unwrap_or(0);
     let most = usize::try_from(minutes * 60_000 / step_ms).unwrap_or(usize::MAX);

@@ -20,7 +20,7 @@ use crate::reconcile::whole::{
 use crate::serve::RefusalResponse;
 use crate::serve::list_query::whole_number;
 use crate::serve::query::Query;
-use crate::serve::respond::{self, refused};
+use crate::serve::respond::{self, refuse_request};
 use crate::source::file::{ConfigDocument, FileFault};
 
 /// Answers one command. It reads the body as it was sent, which may be YAML.
@@ -52,7 +52,7 @@ async fn plan(
 ) -> Result<Response<Bytes>, RefusalResponse> {
     let plan = if let Some(from) = whole_number(query, FROM)? {
         let Some(to) = whole_number(query, TO)? else {
-            return Err(refused("the argument to is missing: weir/plan?from=REVISION&to=REVISION"));
+            return Err(refuse_request("the argument to is missing: weir/plan?from=REVISION&to=REVISION"));
         };
         let planned = parts.reconcile.run(move |control| control.plan_between(from, to)).await;
         planned.ok_or_else(respond::busy)?.map_err(|refused| Box::new(answer_set_refusal(refused, None)))?
@@ -93,7 +93,7 @@ async fn rollback(
     author: Author,
 ) -> Result<Response<Bytes>, RefusalResponse> {
     let Some(version) = whole_number(query, TO)? else {
-        return Err(refused("the argument to is missing: weir/rollback?to=REVISION"));
+        return Err(refuse_request("the argument to is missing: weir/rollback?to=REVISION"));
     };
     let (expect, lenient) = (whole_number(query, EXPECT)?, switch(query, "force")?);
     change(parts, ApplyRequest { wanted: DesiredState::Version(version), expect, lenient, author }, None)
@@ -205,7 +205,7 @@ fn switch(query: &Query, name: &str) -> Result<bool, RefusalResponse> {
     match query.get(name) {
         None | Some("false") => Ok(false),
         Some("true" | "") => Ok(true),
-        Some(_) => Err(refused(format!("the argument {name} must be true or false"))),
+        Some(_) => Err(refuse_request(format!("the argument {name} must be true or false"))),
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::events::event_stream;
 use crate::admin::call::{AdminParts, Call};
-use crate::serve::list_query::{filter, limit, number_to};
+use crate::serve::list_query::{parse_filter, limit, number_to};
 use crate::serve::role::Role;
 use crate::serve::streamed::Streamed;
 use crate::serve::{RefusalResponse, respond};
@@ -24,7 +24,7 @@ fn try_follow(parts: &AdminParts, call: &Call) -> Result<Response<Bytes>, Refusa
     let hub = hub(parts)?;
     let rate = number_to(&call.query, "rate", RATE_DEFAULT, RATE_MAX as usize)?;
     let wanted = TapQuery {
-        filter: filter(&call.query, &TRAFFIC_FIELDS)?,
+        filter: parse_filter(&call.query, &TRAFFIC_FIELDS)?,
         rate: u32::try_from(rate).unwrap_or(RATE_MAX),
         timeline: matches!(call.query.get("timeline"), Some("1" | "true" | "")),
         hides_queries: hides_queries(call),
@@ -45,7 +45,7 @@ fn try_follow(parts: &AdminParts, call: &Call) -> Result<Response<Bytes>, Refusa
 /// `{"list": [...], "lost"}`: failures of the gateway and of upstreams, the newest first.
 pub(super) fn failures(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     let answered = || {
-        let (hub, filter) = (hub(parts)?, filter(&call.query, &TRAFFIC_FIELDS)?);
+        let (hub, filter) = (hub(parts)?, parse_filter(&call.query, &TRAFFIC_FIELDS)?);
         let limit = limit(&call.query, FAILURES_DEFAULT, FAILURES_MAX)?;
         let (list, lost) = hub.failures(&filter, hides_queries(call), limit);
         Ok(respond::json(StatusCode::OK, &json!({ "list": list, "lost": lost })))

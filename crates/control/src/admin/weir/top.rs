@@ -14,7 +14,7 @@ use super::overview::round_number;
 use crate::admin::call::{AdminParts, Call};
 use crate::serve::RefusalResponse;
 use crate::serve::list_query::{limit, whole_number};
-use crate::serve::respond::{self, refused};
+use crate::serve::respond::{self, refuse_request};
 use crate::view::View;
 
 /// Answers `weir/top`.
@@ -77,12 +77,12 @@ impl TopQuery {
         let by = call.query.get("by").unwrap_or("routes");
         let Some((_, by)) = By::NAMES.into_iter().find(|(name, _)| *name == by) else {
             let names = By::NAMES.map(|(name, _)| name).join(", ");
-            return Err(refused(format!("the argument by must be one of {names}")));
+            return Err(refuse_request(format!("the argument by must be one of {names}")));
         };
         let window_s = whole_number(&call.query, "window")?.unwrap_or(WINDOW_MAX_S);
         if !(WINDOW_MIN_S..=WINDOW_MAX_S).contains(&window_s) {
             let message = format!("the argument window must be {WINDOW_MIN_S} to {WINDOW_MAX_S}, in seconds");
-            return Err(refused(message));
+            return Err(refuse_request(message));
         }
         Ok(TopQuery { by, window_s, limit: limit(&call.query, LIMIT_DEFAULT, LIMIT_MAX)? })
     }

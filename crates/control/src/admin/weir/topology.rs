@@ -18,7 +18,7 @@ use crate::route_target::{self, RouteTarget};
 use crate::serve::RefusalResponse;
 use crate::serve::list_query::{limit, parse_object_key};
 use crate::serve::query::segments;
-use crate::serve::respond::{self, refused};
+use crate::serve::respond::{self, refuse_request};
 use crate::summary::{EndpointRates, ListState, Rates, Summary};
 use crate::view::View;
 
@@ -43,7 +43,7 @@ pub(super) async fn answer_topology(parts: &Arc<AdminParts>, call: &Call) -> Res
 fn focus(text: &str) -> Result<ObjectKey, RefusalResponse> {
     let key = parse_object_key(&segments(text)).ok();
     key.filter(|key| matches!(key.kind, ObjectKind::Route | ObjectKind::Service | ObjectKind::Upstream))
-        .ok_or_else(|| refused("the argument focus must be routes/ID, services/ID or upstreams/ID"))
+        .ok_or_else(|| refuse_request("the argument focus must be routes/ID, services/ID or upstreams/ID"))
 }
 
 /// The view with what a drawing asks it for.

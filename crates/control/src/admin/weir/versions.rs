@@ -15,7 +15,7 @@ use crate::plan::{ConfigPlan, ObjectChange};
 use crate::reconcile::versions::{VersionFilter, VersionList};
 use crate::serve::RefusalResponse;
 use crate::serve::list_query::{limit, whole_number};
-use crate::serve::respond::{self, refused};
+use crate::serve::respond::{self, refuse_request};
 use crate::source::store::RevisionInfo;
 use crate::stored_key;
 
@@ -45,7 +45,7 @@ async fn list(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes>, R
 fn filter(call: &Call) -> Result<VersionFilter, RefusalResponse> {
     let key = |text: &str| {
         let key = stored_key::parse_stored_key(text.trim_start_matches('/'));
-        key.ok_or_else(|| refused("the argument key must be the key of an object, such as routes/1"))
+        key.ok_or_else(|| refuse_request("the argument key must be the key of an object, such as routes/1"))
     };
     let key = call.query.get("key").map(key).transpose()?;
     let by = call.query.get("by").map(str::trim).filter(|by| !by.is_empty()).map(str::to_lowercase);
@@ -87,7 +87,7 @@ fn object_key(path: &[String]) -> Option<ObjectKey> {
 }
 
 fn revision(text: &str) -> Result<u64, RefusalResponse> {
-    text.parse().map_err(|_| refused("the segment after versions must be a revision, a whole number"))
+    text.parse().map_err(|_| refuse_request("the segment after versions must be a revision, a whole number"))
 }
 
 fn answered<T>(

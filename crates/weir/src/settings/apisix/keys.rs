@@ -50,7 +50,7 @@ pub(super) const KEYS: &[ApisixKey] = &[
     key("apisix.enable_ipv6", Honour(listeners::enable_ipv6), "`true`: `proxy` and `proxy_tls` have `[::]` too for ports without an address"),
     key("apisix.ssl", Honour(listeners::ssl), "`listen`: `proxy_tls`, entries with `enable_http3: true` `proxy_tls_http3`, those with `enable_http2: false` are in `http1_only` too; `enable_http2: false`: all of them; `enable: false`: `proxy_tls: off`; `ssl_protocols`, `ssl_ciphers` without suites that are not offered, `ssl_session_tickets`, `fallback_sni`; `ssl_trusted_certificate` is `trusted_certificates`, `etcd_ca` and `secret_ca`"),
     key("apisix.enable_http2", Setting("http2"), ""),
-    key("apisix.proxy_protocol", Honour(proxy_protocol::listeners), "`listen_http_port`: `proxy_protocol`; `listen_https_port`: `proxy_protocol_tls`; `enable_tcp_pp`: entries of `stream_proxy.tcp` are in `stream_proxy_protocol` or `stream_proxy_protocol_tls`; `enable_tcp_pp_to_upstream`: they are in `stream_send_proxy_protocol`. The header always names the client, also without `real_ip_header: proxy_protocol`"),
+    key("apisix.proxy_protocol", Honour(proxy_protocol::convert_proxy_protocol), "`listen_http_port`: `proxy_protocol`; `listen_https_port`: `proxy_protocol_tls`; `enable_tcp_pp`: entries of `stream_proxy.tcp` are in `stream_proxy_protocol` or `stream_proxy_protocol_tls`; `enable_tcp_pp_to_upstream`: they are in `stream_send_proxy_protocol`. The header always names the client, also without `real_ip_header: proxy_protocol`"),
     key("apisix.proxy_mode", Honour(stream::proxy_mode), "`stream`: no listener of HTTP; `stream`, `http&stream`: `stream_proxy` and `admin_stream_routes: true`"),
     key("apisix.stream_proxy", Honour(stream::stream_proxy), "`tcp`: `stream_tcp`, entries with `tls: true` `stream_tls`, those with `proxy_protocol: true` `stream_proxy_protocol` or `stream_proxy_protocol_tls`, those with `proxy_protocol_to_upstream: true` are in `stream_send_proxy_protocol` too; `udp`: `stream_udp`; `only: true` is `proxy_mode: stream`, `only: false` is `http&stream`, where no mode is written"),
     key("apisix.enable_reuseport", Same("true"), "each worker has a socket of its own"),
@@ -168,6 +168,6 @@ pub(super) const KEYS: &[ApisixKey] = &[
     key("graphql.max_size", Honour(plugins::graphql_limit), "`max_matched_body_bytes`, in bytes; the larger of this and `apisix.max_post_args_readable_size`"),
     key("ext-plugin.cmd", Honour(plugins::runner_command), "`plugin_runner`"),
     key("ext-plugin.path_for_test", Setting("plugin_runner_socket"), ""),
-    key("wasm", Honour(wasm::plugins), "`wasm`"),
+    key("wasm", Honour(wasm::convert_wasm_plugins), "`wasm`"),
     key("xrpc", Moot, "protocols of stream routes that are built in need no key"),
 ];

@@ -84,7 +84,7 @@ pub(super) fn keepalive_timeout(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 
 /// `nginx_config.http.client_max_body_size`.
 pub(super) fn client_max_body_size(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    if let Some(bytes) = units::bytes(draft, spot) {
+    if let Some(bytes) = units::read_size(draft, spot) {
         draft.set_one(&spot.at(), "max_body_bytes", bytes.to_string());
     }
 }

@@ -68,7 +68,7 @@ pub(super) fn extra_lua_path(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 
 /// `graphql.max_size`, in bytes.
 pub(super) fn graphql_limit(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    if let Some(bytes) = units::bytes(draft, spot) {
+    if let Some(bytes) = units::read_size(draft, spot) {
         body_limit(draft, spot, bytes);
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct ProxyProtocol {
 }
 
 /// `apisix.proxy_protocol`: ports of listeners, and switches of layer 4.
-pub(super) fn listeners(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+pub(super) fn convert_proxy_protocol(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     remark_unknown_names(draft, spot, &KEYS);
     draft.proxy_protocol.http = port(draft, spot, "listen_http_port");
     draft.proxy_protocol.https = port(draft, spot, "listen_https_port");

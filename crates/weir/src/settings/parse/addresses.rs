@@ -9,7 +9,7 @@ use super::super::written::SettingTexts;
 use super::{items, single};
 
 /// Any number of listening addresses, or `off`.
-pub(in super::super) fn listeners(given: &SettingTexts) -> Result<Vec<SocketAddr>, String> {
+pub(in super::super) fn parse_listeners(given: &SettingTexts) -> Result<Vec<SocketAddr>, String> {
     match items(given)[..] {
         ["off"] => Ok(Vec::new()),
         [] => Err("is empty; write an address such as `0.0.0.0:9080`, or `off`".to_owned()),

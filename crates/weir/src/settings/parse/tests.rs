@@ -102,22 +102,22 @@ fn versions_and_plugins() {
     for text in ["", "3.14", "3.14.", "v3.14.0", "3.14.0\r\nX: y", "3.1.4.1", "on"] {
         assert!(version(&given(text)).is_err(), "{text}");
     }
-    assert_eq!(plugins(&given("all")), Ok(None));
-    assert_eq!(plugins(&given("cors, key-auth")), Ok(Some(vec!["cors".to_owned(), "key-auth".to_owned()])));
+    assert_eq!(parse_enabled_plugins(&given("all")), Ok(None));
+    assert_eq!(parse_enabled_plugins(&given("cors, key-auth")), Ok(Some(vec!["cors".to_owned(), "key-auth".to_owned()])));
     assert_eq!(
-        plugins(&SettingTexts { values: Vec::new(), place: SettingLocation::Flag }),
+        parse_enabled_plugins(&SettingTexts { values: Vec::new(), place: SettingLocation::Flag }),
         Ok(Some(Vec::new()))
     );
     assert_eq!(
-        plugins(&given("cors,key-outh")),
+        parse_enabled_plugins(&given("cors,key-outh")),
         Err("there is no plugin `key-outh`; did you mean `key-auth`?".to_owned())
     );
 }
 
 #[test]
 fn lists_refuse_one_bad_entry() {
-    assert!(listeners(&given("127.0.0.1:1,off")).is_err());
-    assert!(listeners(&given(" , ")).is_err());
+    assert!(parse_listeners(&given("127.0.0.1:1,off")).is_err());
+    assert!(parse_listeners(&given(" , ")).is_err());
     assert!(networks(&given("10.0.0.0/8,10.0.0.0/33")).unwrap_err().contains("10.0.0.0/33"));
     assert!(networks(&given("10.0.0.0/8,010.0.0.0/8")).unwrap_err().contains("010.0.0.0/8"));
 }
