@@ -145,11 +145,11 @@ pub fn check_resource_file(path: &Path, catalog: &PluginCatalog) -> FileCheck {
     let mut faults = document.faults.clone();
     faults.extend(applied.faults.iter().filter_map(|fault| document.place(fault)));
     faults.sort_by_key(|fault| fault.line);
-    FileCheck { faults, warnings: warnings(&document, &applied.snapshot) }
+    FileCheck { faults, warnings: collect_warnings(&document, &applied.snapshot) }
 }
 
 /// The warnings of a document, in the order of lines.
-pub(crate) fn warnings(document: &ConfigDocument, snapshot: &Snapshot) -> Vec<FileFault> {
+pub(crate) fn collect_warnings(document: &ConfigDocument, snapshot: &Snapshot) -> Vec<FileFault> {
     let of_objects = document.objects.iter().flat_map(|object| {
         let warnings = snapshot.warnings_at(&object.key).into_iter();
         warnings.filter_map(move |warning| document.warning(&object.key, &warning.pointer, &warning.reason))

@@ -145,7 +145,7 @@ impl ConfigStore {
         // A copy of an open file would look as if its process had crashed.
         self.close();
         let copy = older::keep_copy(&self.path, format).map_err(|error| {
-            let copy = older::copy_of(&self.path, format);
+            let copy = older::name_older_copy(&self.path, format);
             let (store, copy) = (self.path.display(), copy.display());
             StoreError::Failed(format!(
                 "{store} has the format {format} of an older version, and its copy {copy} cannot be kept: {error}"

@@ -47,7 +47,7 @@ pub(super) struct Seed {
 }
 
 /// Runs a worker, and runs it again after a panic: its connections are lost, its queue of commands is kept.
-pub(super) fn keep_alive(seed: &Seed, commands: &mut UnboundedReceiver<WorkerCommand>) {
+pub(super) fn keep_worker_alive(seed: &Seed, commands: &mut UnboundedReceiver<WorkerCommand>) {
     if seed.options.pin {
         pin_to_core(seed.seat);
     }

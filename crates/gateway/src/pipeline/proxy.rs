@@ -74,7 +74,7 @@ pub(super) fn proxy<'a, 'j: 'a, S: DownstreamStream>(
             }
             let wait_ms = forwarding.retries.take_wait_ms();
             if wait_ms > 0 {
-                PooledBox::pin(backoff::wait(journey.run, journey.downstream, wait_ms)).await?;
+                PooledBox::pin(backoff::wait_before_retry(journey.run, journey.downstream, wait_ms)).await?;
             }
         }
     }

@@ -15,7 +15,7 @@ use std::task::Poll;
 
 use stdx::pooled::PooledBox;
 
-use super::connect_failure::{connect_cause, late, tls_failure};
+use super::connect_failure::{connect_cause, connect_timeout_failure, tls_failure};
 use super::counted::CountedTransport;
 use super::h1::{UpstreamConnection, UpstreamH1Stream};
 use super::h2::driver;
@@ -238,7 +238,7 @@ impl UpstreamConnector {
                 return Poll::Ready(opened);
             }
             if is_armed && deadline.expired() {
-                return Poll::Ready(Err(late(pending.is_in_handshake())));
+                return Poll::Ready(Err(connect_timeout_failure(pending.is_in_handshake())));
             }
             if !std::mem::replace(&mut is_armed, true) {
                 deadline.set(cx, timeout_ms.max(1));

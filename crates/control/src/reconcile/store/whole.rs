@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::{FaultPolicy, SnapshotChange, WrittenObject};
 
 use super::super::Reconciler;
-use super::super::whole::{Differing, Terms, WholeRefused, faults_of, unreadable};
+use super::super::whole::{Differing, Terms, WholeRefused, collect_set_faults, unreadable};
 use super::EmbeddedStore;
 use crate::reconcile::stored_change::stored_change;
 use crate::sealing::StorageMedium;
@@ -44,7 +44,7 @@ impl EmbeddedStore {
             differing.iter().map(|differing| differing.change(&view, revision)).collect();
         let policy = if terms.strict.is_some() { FaultPolicy::Strict } else { FaultPolicy::Lenient };
         let applied = reconciler.snapshot.apply(&reconciler.parts.catalog, &changes, revision, policy);
-        let faults = terms.strict.map(|set| faults_of(&applied, set)).unwrap_or_default();
+        let faults = terms.strict.map(|set| collect_set_faults(&applied, set)).unwrap_or_default();
         if !faults.is_empty() {
             return Err(WholeRefused::Faulty(faults));
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::load::{EtcdSnapshot, load, position};
+use super::load::{EtcdSnapshot, load_snapshot, position};
 use super::watch::{EtcdKeyChange, EtcdWatch};
 use super::{EtcdEntry, EtcdError, KeySpace, SharedEtcd, Stray};
 
@@ -118,7 +118,7 @@ async fn first(
     if revision < follower.floor() {
         return Ok(Update::Behind { revision, cluster_id });
     }
-    let EtcdSnapshot { cluster_id, revision, entries, strays, .. } = load(etcd, space).await?;
+    let EtcdSnapshot { cluster_id, revision, entries, strays, .. } = load_snapshot(etcd, space).await?;
     // A different member may have answered this call.
     if revision < follower.floor() {
         return Ok(Update::Behind { revision, cluster_id });

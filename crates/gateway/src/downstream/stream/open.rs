@@ -51,7 +51,7 @@ pub(super) async fn open_session(
         upstream_of(&generation, &route, &record.session).map_err(|failure| fail_session(record, failure))?
     };
     if let Some(original) = &upstream.original {
-        original::admit(opened, record, original)?;
+        original::admit_original_destination(opened, record, original)?;
     }
     let taken = first_bytes.into_buffer();
     let connected = node::connect_session_node(opened, record, &route, upstream, taken).await;
