@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::report::{compare, json};
-use crate::terminal::{Paint, print, print_error};
+use crate::terminal::{Paint, print_line, print_error};
 
 /// Arguments of `weir lab compare`.
 #[derive(Clone, Debug, clap::Args)]
@@ -37,7 +37,7 @@ pub fn execute_lab_compare(arguments: &CompareArguments) -> anyhow::Result<ExitC
     if comparison.scenarios.is_empty() {
         anyhow::bail!("the two runs have no scenario in common");
     }
-    print(comparison.table(Paint::for_stdout()).trim_end());
+    print_line(comparison.table(Paint::for_stdout()).trim_end());
     let slower = comparison.slower(&arguments.contenders);
     if arguments.fail_on.is_none() || slower.is_empty() {
         return Ok(ExitCode::SUCCESS);

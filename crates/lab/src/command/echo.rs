@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use crate::echo;
-use crate::terminal::print;
+use crate::terminal::print_line;
 
 /// Arguments of `weir lab echo`.
 #[derive(Clone, Debug, clap::Args)]
@@ -17,7 +17,7 @@ pub struct EchoArguments {
 /// Serves until the process is stopped.
 pub fn execute_lab_echo(arguments: &EchoArguments) -> anyhow::Result<ExitCode> {
     let running = echo::start_echo(arguments.listen)?;
-    print(format_args!("listening echo {}\nready", running.address));
+    print_line(format_args!("listening echo {}\nready", running.address));
     running.join()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 
 use crate::forwarder::{Buffers, ForwarderSettings, Layer, Model, start_forwarder};
-use crate::terminal::print;
+use crate::terminal::print_line;
 
 /// Arguments of `weir lab forwarder`.
 #[derive(Clone, Debug, clap::Args)]
@@ -41,7 +41,7 @@ pub fn execute_lab_forwarder(arguments: &ForwarderArguments) -> anyhow::Result<E
         origin: arguments.origin,
         buffers: arguments.buffers,
     })?;
-    print(format_args!("listening forwarder {}\nready", running.address));
+    print_line(format_args!("listening forwarder {}\nready", running.address));
     for thread in running.threads {
         thread.join().map_err(|_| anyhow!("an event loop of the forwarder panicked"))??;
     }

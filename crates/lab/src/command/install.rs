@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::files::{FilesArguments, LabFiles, select};
 use crate::ports::Ports;
 use crate::run::{Binaries, Interrupt, Interrupted, RunningPrograms};
-use crate::terminal::{Paint, print, print_error};
+use crate::terminal::{Paint, print_line, print_error};
 
 /// Arguments of `weir lab install`.
 #[derive(Clone, Debug, clap::Args)]
@@ -33,14 +33,14 @@ pub fn execute_lab_install(arguments: &InstallArguments) -> anyhow::Result<ExitC
     let mut all = true;
     for contender in &contenders {
         match stage.script(contender, "install", INSTALL_LIMIT) {
-            Ok(_) => print(format_args!("{} {}", paint.good("installed"), contender.name)),
+            Ok(_) => print_line(format_args!("{} {}", paint.good("installed"), contender.name)),
             Err(error) if error.is::<Interrupted>() => {
                 print_error("interrupted");
                 return Ok(ExitCode::from(INTERRUPTED));
             }
             Err(error) => {
                 all = false;
-                print(format_args!("{} {}: {error:#}", paint.noted("not to be had"), contender.name));
+                print_line(format_args!("{} {}: {error:#}", paint.noted("not to be had"), contender.name));
             }
         }
     }

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 
 use crate::report::{html, json, terminal, texts};
 use crate::result::RunReport;
-use crate::terminal::{print, print_error};
+use crate::terminal::{print_line, print_error};
 
 /// Arguments of `weir lab report`.
 #[derive(Clone, Debug, clap::Args)]
@@ -52,7 +52,7 @@ pub fn execute_lab_report(arguments: &ReportArguments) -> anyhow::Result<ExitCod
     let mut write = |path: &Option<PathBuf>, page: fn(&RunReport) -> String| -> anyhow::Result<()> {
         let Some(path) = path else { return Ok(()) };
         fs::write(path, page(&report)).with_context(|| format!("cannot write {}", path.display()))?;
-        print(format_args!("wrote {}", path.display()));
+        print_line(format_args!("wrote {}", path.display()));
         written = true;
         Ok(())
     };
@@ -60,11 +60,11 @@ pub fn execute_lab_report(arguments: &ReportArguments) -> anyhow::Result<ExitCod
     write(&arguments.texts, texts::render_published_texts)?;
     if let Some(folder) = &arguments.charts {
         let count = write_charts(&report, folder)?;
-        print(format_args!("wrote {count} charts into {}", folder.display()));
+        print_line(format_args!("wrote {count} charts into {}", folder.display()));
         written = true;
     }
     if !written {
-        print(terminal::render_report(&report).trim_end());
+        print_line(terminal::render_report(&report).trim_end());
     }
     if let (Open::Yes, Some(page)) = (arguments.open, &arguments.html) {
         show(page);

@@ -33,7 +33,7 @@ pub fn optional(value: Option<f64>) -> String {
 }
 
 /// A ratio: two decimals, fewer for large ratios.
-pub fn ratio(value: f64) -> String {
+pub fn format_ratio(value: f64) -> String {
     match value {
         small if small < 0.095 => format!("{value:.3}"),
         large if large >= 99.5 => grouped(&format!("{value:.0}")),
@@ -167,7 +167,7 @@ mod tests {
             assert_eq!(percent(value), expected, "{value}");
         }
         for (value, expected) in [(1.0, "1.00"), (0.0512, "0.051"), (12.34, "12.3"), (1234.0, "1,234")] {
-            assert_eq!(ratio(value), expected, "{value}");
+            assert_eq!(format_ratio(value), expected, "{value}");
         }
         for (seconds, expected) in [
             (0.2, "0 s"),

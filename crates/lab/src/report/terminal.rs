@@ -11,7 +11,7 @@ use crate::result::{RunReport, ScenarioResult};
 use crate::terminal::Paint;
 
 /// One scenario, for standard output.
-pub fn scenario(report: &RunReport, result: &ScenarioResult) -> String {
+pub fn render_scenario(report: &RunReport, result: &ScenarioResult) -> String {
     painted(report, result, Paint::for_stdout())
 }
 
@@ -163,7 +163,7 @@ fn ratio(summary: &Summary<'_>) -> Cell {
         Some(false) => Tone::Bad,
         None => Tone::Faint,
     };
-    Cell::number(format!("{} {word}", number::ratio(ratio.median)), Some(ratio.median)).toned(tone)
+    Cell::number(format!("{} {word}", number::format_ratio(ratio.median)), Some(ratio.median)).toned(tone)
 }
 
 fn core(summary: &Summary<'_>) -> Cell {
@@ -219,7 +219,7 @@ pub(super) fn collect_remarks(summaries: &[Summary<'_>], measured: &[&Summary<'_
         ));
     }
     for summary in measured.iter().filter(|summary| summary.failures.all() + summary.unsent > 0) {
-        out.push(format!("{}: {}", summary.name, failures(summary)));
+        out.push(format!("{}: {}", summary.name, format_failures(summary)));
     }
     for (summary, note) in
         measured.iter().flat_map(|summary| summary.notes.iter().map(move |note| (summary, note)))
@@ -237,7 +237,7 @@ pub(super) fn collect_remarks(summaries: &[Summary<'_>], measured: &[&Summary<'_
 }
 
 /// Failures by kind.
-pub(super) fn failures(summary: &Summary<'_>) -> String {
+pub(super) fn format_failures(summary: &Summary<'_>) -> String {
     let failures = &summary.failures;
     let kinds = [
         (failures.connect, "not connected"),

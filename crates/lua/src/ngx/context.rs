@@ -59,7 +59,7 @@ fn context_field(state: &InterpreterState, lua: &Lua, name: &str) -> mlua::Resul
     if name == "conf_version" {
         return call.instance.number.to_string().into_lua_multi(lua);
     }
-    if let Some(value) = session::context_field(state, lua, name) {
+    if let Some(value) = session::read_session_field(state, lua, name) {
         return value?.into_lua_multi(lua);
     }
     state.read(|exchange| {

@@ -25,7 +25,7 @@ pub(super) fn check_ssl(ssl: &Value, findings: &mut Findings) {
         }
     }
     if let Some(ca) = ssl.get("client").and_then(|client| text(client, "ca"))
-        && let Err(reason) = certificate::alone(ca)
+        && let Err(reason) = certificate::check_certificates(ca)
     {
         findings.add(CheckStage::Upstream, "/client/ca", format!("failed to validate client_cert: {reason}"));
     }
@@ -80,7 +80,7 @@ fn check_exemptions(ssl: &Value, findings: &mut Findings) {
 pub(super) fn check_upstream(upstream: &Value, pointer: &str, findings: &mut Findings) {
     let Some(tls) = upstream.get("tls") else { return };
     if let Some(authorities) = text(tls, "ca_certs")
-        && let Err(reason) = certificate::alone(authorities)
+        && let Err(reason) = certificate::check_certificates(authorities)
     {
         findings.add(CheckStage::Upstream, extend_pointer(&extend_pointer(pointer, "tls"), "ca_certs"), reason);
     }
@@ -91,7 +91,7 @@ pub(super) fn check_upstream(upstream: &Value, pointer: &str, findings: &mut Fin
 }
 
 fn pair(cert: &str, key: &str, places: [String; 2], prefix: &str, findings: &mut Findings) {
-    if let Err(reason) = certificate::pair(cert, key) {
+    if let Err(reason) = certificate::check_certificate_pair(cert, key) {
         let [of_cert, of_key] = places;
         let place = if reason.starts_with("failed to parse key") { of_key } else { of_cert };
         findings.add(CheckStage::Upstream, place, format!("{prefix}{reason}"));

@@ -13,7 +13,7 @@ use net::{env, tls};
 use super::super::authority::without_port_str;
 use super::super::interim_rate::InterimRate;
 use super::grpc;
-use super::io::{read_some, write_all};
+use super::io::{read_some, write_all_bytes};
 use super::outcome::CheckOutcome;
 use super::request::HttpRequest;
 use super::rules::Observation;
@@ -101,7 +101,7 @@ impl HealthProbe {
 }
 
 async fn ask_http(transport: &mut Transport, request: &[u8]) -> io::Result<CheckOutcome> {
-    write_all(transport, request).await?;
+    write_all_bytes(transport, request).await?;
     let limits = HeadLimits { max_head_bytes: HEAD_MAX_BYTES, ..HeadLimits::OF_UPSTREAMS };
     let (mut head, mut wire, mut input) = (ResponseHead::new(), ResponseWire::default(), Vec::new());
     let mut interim = InterimRate::default();

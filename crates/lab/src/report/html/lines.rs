@@ -3,7 +3,7 @@
 use super::chart::{CHARACTER, ChartRow, GAP, TOP, WIDTH, text_width};
 use super::legend::{self, Sign};
 use super::scale::Linear;
-use super::svg::{Anchor, Mark, Svg, shortened};
+use super::svg::{Anchor, Mark, Svg, shorten_middle};
 use crate::report::number;
 
 /// One line.
@@ -13,7 +13,7 @@ pub(super) struct LineSeries {
 }
 
 /// Draws lines over time. Those that are not peers are named at their end.
-pub(super) fn lines(series: &[LineSeries], interval_s: f64, label: &str) -> String {
+pub(super) fn draw_lines(series: &[LineSeries], interval_s: f64, label: &str) -> String {
     let named = |one: &&LineSeries| one.row.class != "peer";
     let right = WIDTH
         - text_width(series.iter().filter(named).map(|one| one.row.title.as_str())).min(NAME_WIDTH)
@@ -27,7 +27,7 @@ pub(super) fn lines(series: &[LineSeries], interval_s: f64, label: &str) -> Stri
     ) + GAP;
     let along = Linear::new((longest.unwrap_or(1).max(2) - 1) as f64 * interval_s, left, right);
     let mut svg = Svg::new(WIDTH);
-    legend::draw(&mut svg, &legend::colours(series.iter().map(|one| &one.row), Sign::Line));
+    legend::draw(&mut svg, &legend::list_colour_entries(series.iter().map(|one| &one.row), Sign::Line));
     let axis = Mark { class: "axis", ..Mark::default() };
     for tick in up.ticks() {
         svg.line((left, up.at(tick)), (right, up.at(tick)), Mark { class: "grid", ..Mark::default() });
@@ -56,7 +56,7 @@ pub(super) fn lines(series: &[LineSeries], interval_s: f64, label: &str) -> Stri
             (right + 6.0, y + 4.0),
             Anchor::Start,
             mark,
-            &shortened(&one.row.title, (NAME_WIDTH / CHARACTER) as usize),
+            &shorten_middle(&one.row.title, (NAME_WIDTH / CHARACTER) as usize),
         );
         free = y + 14.0;
     }

@@ -85,15 +85,15 @@ fn marks(
         let Some(ratio) = summary.ratios.get(&kind) else { continue };
         let row = people.row(summary.name, Some(baseline));
         let word = kind.word(ratio.verdict);
-        let tip = format!("{}: {} × {baseline}, {word}", row.title, number::ratio(ratio.median));
+        let tip = format!("{}: {} × {baseline}, {word}", row.title, number::format_ratio(ratio.median));
         let interval = ratio.interval.map_or_else(
             || number::MISSING.to_owned(),
-            |(low, high)| format!("{}..{}", number::ratio(low), number::ratio(high)),
+            |(low, high)| format!("{}..{}", number::format_ratio(low), number::format_ratio(high)),
         );
         table.rows.push(vec![
             Cell::text(&result.scenario.name),
             Cell::text(summary.name),
-            Cell::number(number::ratio(ratio.median), Some(ratio.median)),
+            Cell::number(number::format_ratio(ratio.median), Some(ratio.median)),
             Cell::text(interval),
             Cell::text(word),
         ]);
@@ -147,7 +147,7 @@ fn not_first(report: &RunReport) -> String {
             Cell::number(one.place.to_string(), Some(one.place as f64)),
             Cell::number(one.of.to_string(), Some(one.of as f64)),
             Cell::text(one.first),
-            Cell::number(number::ratio(one.over_first), Some(one.over_first)),
+            Cell::number(number::format_ratio(one.over_first), Some(one.over_first)),
             Cell::number(number::optional_percent(one.loss_percent), one.loss_percent),
             Cell::number(number::format_count(one.failures), Some(one.failures as f64)),
         ]);

@@ -3,7 +3,7 @@
 
 use super::chart::{Bar, ChartRow, Range, bars, ranges};
 use super::legend::{self, LegendEntry, Sign};
-use super::lines::{LineSeries, lines};
+use super::lines::{LineSeries, draw_lines};
 use super::svg::escape;
 use super::{People, command_line, figure, notes, study, subject};
 use crate::report::figure::Figure;
@@ -28,7 +28,7 @@ pub(super) fn render_scenario_section(
     let charts = if view.measured.is_empty() {
         "<p>Nothing was measured.</p>".to_owned()
     } else {
-        let study = study::chart(report, &view);
+        let study = study::draw_study_charts(report, &view);
         [view.throughput(), view.loss(), view.latency(), view.cpu(), view.memory(), view.over_time(), study]
             .concat()
     };
@@ -241,7 +241,7 @@ impl View<'_> {
             cells.resize(steps + 1, Cell::text(number::MISSING));
             table.rows.push(cells);
         }
-        let drawing = lines(
+        let drawing = draw_lines(
             &drawn,
             interval_s,
             &format!("Requests per second over time: {}", self.result.scenario.title),
@@ -305,17 +305,17 @@ fn ratio_cells(summary: &Summary<'_>, of: Figure) -> [Cell; 3] {
     };
     let interval = ratio.interval.map_or_else(
         || number::MISSING.to_owned(),
-        |(low, high)| format!("{}..{}", number::ratio(low), number::ratio(high)),
+        |(low, high)| format!("{}..{}", number::format_ratio(low), number::format_ratio(high)),
     );
     [
-        Cell::number(number::ratio(ratio.median), Some(ratio.median)),
+        Cell::number(number::format_ratio(ratio.median), Some(ratio.median)),
         Cell::text(interval),
         Cell::text(of.word(ratio.verdict)).toned(tone),
     ]
 }
 
 fn colours(bars: &[Bar]) -> Vec<LegendEntry> {
-    legend::colours(bars.iter().map(|bar| &bar.row), Sign::Bar)
+    legend::list_colour_entries(bars.iter().map(|bar| &bar.row), Sign::Bar)
 }
 
 /// Whether the gateway was not the only limit, so that its requests per second are not its own.
