@@ -136,7 +136,7 @@ fn without_ignored<'v>(value: &'v Value, passed: &CheckRemarks) -> Cow<'v, Value
 /// The checks that do not depend on the key.
 fn fields(catalog: &PluginCatalog, kind: ObjectKind, value: &Value, findings: &mut Findings) {
     if kind == ObjectKind::Route {
-        route::alternatives(value, findings);
+        route::check_alternatives(value, findings);
     }
     by_schema(kind, value, findings);
     if !value.is_object() {

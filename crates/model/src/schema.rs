@@ -45,7 +45,7 @@ pub(crate) fn meta() -> &'static Value {
 }
 
 /// The validator of the key of consistent hashing on a variable, and the one on a header or cookie.
-pub(crate) fn hash_key(name: &str) -> &'static Validator {
+pub(crate) fn hash_key_validator(name: &str) -> &'static Validator {
     loaded(name)
 }
 

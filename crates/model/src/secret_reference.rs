@@ -55,7 +55,7 @@ impl<'t> SecretReference<'t> {
 
 /// Whether a text is written as a reference.
 #[must_use]
-pub fn is_reference(text: &str) -> bool {
+pub fn is_secret_reference(text: &str) -> bool {
     SecretReference::parse(text).is_some()
 }
 
@@ -69,13 +69,13 @@ pub fn file_path(text: &str) -> Option<&str> {
 /// Whether the text of a certificate or key is a reference.
 #[must_use]
 pub fn is_certificate_reference(text: &str) -> bool {
-    is_reference(text) || file_path(text).is_some()
+    is_secret_reference(text) || file_path(text).is_some()
 }
 
 /// Every reference in `value`, with the JSON pointer to it below `place`.
 pub fn for_each_secret_reference<'v>(value: &'v Value, place: &str, visit: &mut dyn FnMut(String, &'v str)) {
     match value {
-        Value::String(text) if is_reference(text) => visit(place.to_owned(), text),
+        Value::String(text) if is_secret_reference(text) => visit(place.to_owned(), text),
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
                 for_each_secret_reference(item, &format!("{place}/{index}"), visit);

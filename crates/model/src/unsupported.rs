@@ -68,7 +68,7 @@ pub fn of_kind(kind: ObjectKind) -> Vec<RefusedField> {
 }
 
 /// Refuses the fields of a route or service that Weir cannot do.
-pub(crate) fn route(object: &Value, findings: &mut Findings) {
+pub(crate) fn refuse_route_fields(object: &Value, findings: &mut Findings) {
     refuse(&ROUTE_FIELDS, object, "", findings);
 }
 
@@ -126,7 +126,7 @@ mod tests {
         match (path.strip_prefix("upstream."), kind) {
             (Some(field), _) => upstream(&of(field, value), "/upstream", &catalog, &mut found),
             (None, ObjectKind::Upstream) => upstream(&of(path, value), "", &catalog, &mut found),
-            (None, _) => route(&of(path, value), &mut found),
+            (None, _) => refuse_route_fields(&of(path, value), &mut found),
         }
         found.into_result().is_err()
     }

@@ -248,7 +248,7 @@ impl HmacAuth {
             return Err("expected header missing in signing");
         }
         let message = signature::build_signed_text(exchange, parameters, key_id)?;
-        signature::verify(algorithm, secret, &message, signature)?;
+        signature::verify_hmac_signature(algorithm, secret, &message, signature)?;
         if self.body_bytes_max.is_some() && single(exchange, "Digest")?.is_none() {
             return Err("Invalid digest");
         }

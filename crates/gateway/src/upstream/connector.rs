@@ -267,7 +267,7 @@ impl UpstreamConnector {
         let mut counted = CountedHandshake { counts: &self.handshakes, outcome: HandshakeOutcome::GivenUp };
         let name = server_name.unwrap_or_default();
         // Boxed, so that connections without TLS do not pay for its size.
-        let handshake = Box::pin(tls::client::handshake(stream, endpoint.address, name, tls));
+        let handshake = Box::pin(tls::client::run_client_handshake(stream, endpoint.address, name, tls));
         let shaken = handshake.await;
         counted.outcome = match &shaken {
             Ok(stream) if stream.is_resumed() => HandshakeOutcome::Resumed,

@@ -101,8 +101,8 @@ fn hash_key(upstream: &Value, pointer: &str, findings: &mut Findings) {
         return;
     };
     let validator = match on {
-        "vars" => schema::hash_key("hash_vars"),
-        "header" | "cookie" => schema::hash_key("hash_header"),
+        "vars" => schema::hash_key_validator("hash_vars"),
+        "header" | "cookie" => schema::hash_key_validator("hash_header"),
         _ => return,
     };
     for fault in validator.faults(key) {

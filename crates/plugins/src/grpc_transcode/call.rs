@@ -212,7 +212,7 @@ impl GrpcTranscode {
     fn lines(&self, held: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(), &'static str> {
         let limit_bytes = self.converter.response_max_bytes.min(STREAMED_MAX_BYTES);
         let mut rest = &**held;
-        while let Some((message, later)) = frames::split(rest, limit_bytes)? {
+        while let Some((message, later)) = frames::split_message_frame(rest, limit_bytes)? {
             let begin = out.len();
             if let Err(reason) = frames::transcode_message(out, message, &self.converter.output, self.converter.form) {
                 // No part of a line is sent.

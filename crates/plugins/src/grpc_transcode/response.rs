@@ -178,7 +178,7 @@ fn one(out: &mut Vec<u8>, kind: &Kind, value: &Value, form: JsonOptions) -> Resu
         Value::F64(number) if write_float(out, *number) => {}
         Value::F32(_) | Value::F64(_) => return Err(NoJson::Number),
         Value::String(text) => write_json_text(out, text),
-        Value::Bytes(bytes) => write_bytes(out, bytes),
+        Value::Bytes(bytes) => write_json_bytes(out, bytes),
         Value::EnumNumber(number) => write_enum(out, kind, *number, form),
         Value::Message(message) => write_message_json(out, message, form)?,
         // They are values of fields, not of kinds.
@@ -206,7 +206,7 @@ pub(super) fn write_json_text(out: &mut Vec<u8>, text: &str) {
 
 /// Bytes that are UTF-8 are their text, as in the contract. Of others each byte is the character with its
 /// number, because JSON has no other bytes.
-pub(super) fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn write_json_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     match str::from_utf8(bytes) {
         Ok(text) => write_json_text(out, text),
         Err(_) => write_json_text(out, &bytes.iter().copied().map(char::from).collect::<String>()),

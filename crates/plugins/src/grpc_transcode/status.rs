@@ -4,7 +4,7 @@ use data_encoding::{BASE64, BASE64_NOPAD};
 use prost_reflect::prost::Message;
 use prost_reflect::{DynamicMessage, MessageDescriptor};
 
-use super::response::{self, JsonOptions, write_bytes, write_json_text};
+use super::response::{self, JsonOptions, write_json_bytes, write_json_text};
 
 /// The field with the details: a `google.rpc.Status` in base64.
 pub(super) const DETAILS: &str = "grpc-status-details-bin";
@@ -94,7 +94,7 @@ fn write_detail(out: &mut Vec<u8>, detail: &Detail, shown: &DetailType, form: Js
             out.extend_from_slice(b"{\"type_url\":");
             write_json_text(out, &detail.type_url);
             out.extend_from_slice(b",\"value\":");
-            write_bytes(out, &detail.value);
+            write_json_bytes(out, &detail.value);
             out.push(b'}');
             Some(())
         }

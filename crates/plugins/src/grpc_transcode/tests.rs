@@ -98,7 +98,7 @@ fn ask(config: Value, head: &str, body: &[u8]) -> Result<(Box<Exchange>, Dynamic
         return Err((reply.status, String::from_utf8_lossy(&reply.body).into_owned()));
     }
     let frame = exchange.request_body().unwrap().to_vec();
-    let (message, rest) = frames::split(&frame, usize::MAX).unwrap().unwrap();
+    let (message, rest) = frames::split_message_frame(&frame, usize::MAX).unwrap().unwrap();
     assert!(rest.is_empty());
     let pool = definition::compile_definition(DEFINITION).unwrap();
     let message = DynamicMessage::decode(pool.get_message_by_name("t.All").unwrap(), message).unwrap();

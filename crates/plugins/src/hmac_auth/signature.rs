@@ -98,7 +98,7 @@ fn line(text: &mut Vec<u8>, parts: &[&[u8]]) {
 ///
 /// # Errors
 /// It is no base64 or not that of `message`.
-pub(super) fn verify(
+pub(super) fn verify_hmac_signature(
     algorithm: HmacAlgorithm,
     secret: &str,
     message: &[u8],

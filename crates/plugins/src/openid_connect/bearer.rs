@@ -48,7 +48,7 @@ impl TokenRefusal {
 
 /// The bearer token of a request: in Authorization or, without that field, in `x_access_token`, which is what
 /// the client has sent as X-Access-Token.
-pub(super) fn presented(
+pub(super) fn read_bearer_credential(
     headers: &Headers,
     x_access_token: Result<Option<String>, Doubled>,
 ) -> BearerCredential {

@@ -47,7 +47,7 @@ pub(super) struct OtlpSpan<'s> {
 }
 
 /// Appends everything but name and attributes of a span.
-pub(super) fn write_span(span: &OtlpSpan<'_>, buffer: &mut Vec<u8>) {
+pub(super) fn write_otlp_span(span: &OtlpSpan<'_>, buffer: &mut Vec<u8>) {
     write_bytes(1, span.trace_id, buffer);
     write_bytes(2, span.span_id, buffer);
     if let Some(state) = span.state {
@@ -231,7 +231,7 @@ mod tests {
     fn written_spans_are_read_by_another_decoder() {
         let mut body = Vec::new();
         let long = vec![b'x'; 70_000];
-        write_span(
+        write_otlp_span(
             &OtlpSpan {
                 trace_id: &[1; 16],
                 span_id: &[2; 8],

@@ -12,7 +12,7 @@ use exchange::plugin::batch::BatchQueue;
 use message::Method;
 use router::vars::{BuiltinVariable, Variable, VariableSource};
 
-use super::otlp::{self, OtlpSpan, OtlpValue, SpanKind, write_attribute, write_name, write_span};
+use super::otlp::{self, OtlpSpan, OtlpValue, SpanKind, write_attribute, write_name, write_otlp_span};
 use crate::shared::tracing::ids;
 
 /// The span of a request that is reported, while the request is served.
@@ -197,7 +197,7 @@ fn end_of_request(
         ended_ns: unix_ns(exchange, exchange.times.ended_ns),
         error: error.as_deref(),
     };
-    write_span(&span, fields);
+    write_otlp_span(&span, fields);
 }
 
 /// Adds the query and the agent as they are at the end of the request, because `data-mask` has masked them
@@ -328,7 +328,7 @@ fn child(
         ended_ns: unix_ns(exchange, ended_ns),
         error,
     };
-    write_span(&span, fields);
+    write_otlp_span(&span, fields);
 }
 
 /// Nanoseconds since the Unix epoch at a reading of the monotonic clock.

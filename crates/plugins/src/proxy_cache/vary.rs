@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use message::{FieldId, Headers};
 use parking_lot::Mutex;
 
-use super::key::framed;
+use super::key::append_length_prefixed;
 
 /// Variants of one key that are kept; another one takes the place of the oldest. As many as in the contract.
 pub(super) const VARIANTS_MAX: usize = 64;
@@ -40,7 +40,7 @@ pub(super) fn parse_vary_fields(headers: &Headers) -> Box<[Box<str>]> {
 pub(super) fn write_signature(fields: &[Box<str>], request: &Headers, out: &mut Vec<u8>) {
     for name in fields {
         let start = out.len();
-        framed(out, |out| {
+        append_length_prefixed(out, |out| {
             for (index, value) in request.get_all(name).enumerate() {
                 out.extend_from_slice(if index == 0 { b"" } else { b", " });
                 out.extend_from_slice(value);

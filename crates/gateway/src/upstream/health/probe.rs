@@ -82,7 +82,7 @@ impl HealthProbe {
                 // `upstream_host` and `host` may have a port, which is no part of a server name.
                 let name = without_port_str(host);
                 // Boxed, so that checks without TLS do not pay for its size.
-                match Box::pin(tls::client::handshake(stream, *address, name, identity)).await {
+                match Box::pin(tls::client::run_client_handshake(stream, *address, name, identity)).await {
                     Ok(stream) => Transport::from(stream),
                     Err(error) => return CheckOutcome::no_tls(&error),
                 }
