@@ -122,7 +122,7 @@ impl Csrf {
     /// Compares the tokens of field and cookie.
     fn check(&self, exchange: &Exchange) -> Result<(), &'static str> {
         const MISMATCH: &str = "csrf token mismatch";
-        let field = places::field(exchange, &self.name).map_err(|_| MISMATCH)?;
+        let field = places::read_single_field(exchange, &self.name).map_err(|_| MISMATCH)?;
         let field = field.filter(|field| !field.is_empty()).ok_or("no csrf token in headers")?;
         let cookie = places::cookie(exchange, &self.name).map_err(|_| MISMATCH)?.ok_or("no csrf cookie")?;
         if !bool::from(field.ct_eq(cookie)) {

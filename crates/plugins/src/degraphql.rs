@@ -120,7 +120,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
     body.pop();
     Ok(Arc::new(Degraphql {
         body: body.into(),
-        arguments: api_call::form(fields).into(),
+        arguments: api_call::encode_form(fields).into(),
         variables: config.variables.map(Arc::from),
         body_bytes_max: config.max_req_body_size,
     }))
@@ -164,7 +164,7 @@ impl Degraphql {
             return status.map_or_else(refuse, |()| Flow::Continue);
         }
         // Before the body is copied, because the thread may be behind with many copies.
-        let Some(held) = side_thread::hold(written.len()) else { return refuse(503) };
+        let Some(held) = side_thread::hold_job_bytes(written.len()) else { return refuse(503) };
         let (names, written) = (names.clone(), written.to_vec());
         Flow::Wait(Box::pin(async move {
             let read = move || {

@@ -251,7 +251,7 @@ impl Plugin for GrpcTranscode {
             let made = self.converter.frame(request.method, content_type, query, body);
             return self.forward(exchange, made).map_or(Flow::Continue, Flow::reply);
         }
-        let Some(held) = side_thread::hold(body.len()) else {
+        let Some(held) = side_thread::hold_job_bytes(body.len()) else {
             return Flow::reply(BufferedReply::status(503));
         };
         let (converter, method) = (self.converter.clone(), request.method);

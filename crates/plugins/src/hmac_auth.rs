@@ -220,7 +220,7 @@ impl Plugin for HmacAuth {
 impl HmacAuth {
     /// The consumer of the secret that signed the request.
     fn find(&self, exchange: &Exchange) -> Result<Arc<Consumer>, AuthenticationRefusal> {
-        let field = places::field(exchange, "Authorization").map_err(|Doubled| DOUBLED)?.ok_or(MISSING)?;
+        let field = places::read_single_field(exchange, "Authorization").map_err(|Doubled| DOUBLED)?.ok_or(MISSING)?;
         let parameters = Parameters::read(field.strip_prefix(b"Signature").ok_or(OTHER_SCHEME)?);
         self.verify(exchange, &parameters).map_err(|reason| {
             // The client learns no more than the contract's message; the log of an operator that looks for
@@ -269,7 +269,7 @@ impl HmacAuth {
     /// Refuses the request unless `Digest` names the hash of its body.
     fn compare(&self, exchange: &Exchange, computed: String) -> Flow<'static> {
         let is_equal =
-            places::field(exchange, "Digest").is_ok_and(|named| named == Some(computed.as_bytes()));
+            places::read_single_field(exchange, "Digest").is_ok_and(|named| named == Some(computed.as_bytes()));
         if is_equal { Flow::Continue } else { self.authentication.refuse_with(INVALID.message()) }
     }
 
@@ -291,7 +291,7 @@ impl HmacAuth {
 
 /// The value of a field that a signature depends on; one that is there twice makes the signature invalid.
 fn single<'e>(exchange: &'e Exchange, name: &str) -> Result<Option<&'e [u8]>, &'static str> {
-    places::field(exchange, name).map_err(|Doubled| "a field is there twice")
+    places::read_single_field(exchange, name).map_err(|Doubled| "a field is there twice")
 }
 
 const NAME: &str = "hmac-auth";

@@ -142,7 +142,7 @@ fn compile(config: &Value) -> Result<JweDecrypt, String> {
 
 impl Plugin for JweDecrypt {
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        let content = match places::field(exchange, &self.header) {
+        let content = match places::read_single_field(exchange, &self.header) {
             Ok(None) if self.strict => return refuse(403, "missing JWE token in request"),
             Ok(None) => {
                 // The upstream takes the field for the content of a token, and the client may have sent it.

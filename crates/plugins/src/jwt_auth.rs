@@ -204,7 +204,7 @@ impl JwtAuth {
 
     /// The request's token, without `Bearer `.
     fn find_token<'e>(&self, exchange: &'e Exchange) -> Result<Option<Presented<'e>>, Doubled> {
-        if let Some(value) = places::field(exchange, &self.header)? {
+        if let Some(value) = places::read_single_field(exchange, &self.header)? {
             return Ok(Some((without_scheme(value).into(), TokenLocation::Header)));
         }
         if let Some(value) = places::argument(exchange, &self.query)? {

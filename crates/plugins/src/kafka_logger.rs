@@ -55,7 +55,7 @@ use crate::shared::logger::{self, LogPlugin};
 /// The plugin.
 pub(crate) const KIND: PluginKind =
     logger::log_plugin_kind::<KafkaLogger>(403, include_str!("kafka_logger.rs"))
-        .on_streams(logger::sessions::kind::<KafkaLogger>());
+        .on_streams(logger::sessions::build_log_stream_kind::<KafkaLogger>());
 
 words! {
     /// The form of an entry.

@@ -156,7 +156,7 @@ impl Plugin for KeyAuth {
 impl KeyAuth {
     /// The consumer of the request's key, and the place of the key.
     fn find(&self, exchange: &Exchange) -> Result<(Arc<Consumer>, KeyLocation), AuthenticationRefusal> {
-        let field = places::field(exchange, &self.header).map_err(|Doubled| DOUBLED)?;
+        let field = places::read_single_field(exchange, &self.header).map_err(|Doubled| DOUBLED)?;
         let (key, place) = match field {
             Some(value) if self.bearer_token => {
                 (Cow::from(value.strip_prefix(b"Bearer ").ok_or(NOT_BEARER)?), KeyLocation::Header)

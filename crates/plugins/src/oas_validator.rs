@@ -269,7 +269,7 @@ impl OasValidator {
             return self.conclude(exchange, fault).map_or(Flow::Continue, Flow::reply);
         }
         // Before the body is copied, because the thread may be behind with many copies.
-        let Some(held) = side_thread::hold(body.len()) else {
+        let Some(held) = side_thread::hold_job_bytes(body.len()) else {
             return self.unchecked(exchange, "too many bodies wait").map_or(Flow::Continue, Flow::reply);
         };
         let (content_type, body) = (content_type.map(<[u8]>::to_vec), body.to_vec());

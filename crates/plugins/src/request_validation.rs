@@ -165,7 +165,7 @@ impl Plugin for RequestValidation {
             return self.conclude(exchange, checked).map_or(Flow::Continue, Flow::reply);
         }
         // Before the body is copied, because the thread may be behind with many copies.
-        let Some(held) = side_thread::hold(body.len()) else {
+        let Some(held) = side_thread::hold_job_bytes(body.len()) else {
             let reason = "the body could not be checked: too many bodies wait for it";
             return self.refuse(exchange, "body", reason);
         };

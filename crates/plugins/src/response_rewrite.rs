@@ -212,7 +212,7 @@ fn field_operations(headers: &Map<String, Value>) -> Result<FieldOperations, Str
     let set = headers.get("set").and_then(Value::as_object);
     let remove = headers.get("remove").and_then(Value::as_array);
     if add.is_none() && set.is_none() && remove.is_none() {
-        return Ok(FieldOperations { set: fields::values(headers)?, ..FieldOperations::default() });
+        return Ok(FieldOperations { set: fields::compile_field_values(headers)?, ..FieldOperations::default() });
     }
     let line = |line: &Value| {
         let (name, value) =
@@ -223,7 +223,7 @@ fn field_operations(headers: &Map<String, Value>) -> Result<FieldOperations, Str
     let names = remove.into_iter().flatten().map(|name| fields::parse_field_name(name.as_str().unwrap_or_default()));
     Ok(FieldOperations {
         add: add.into_iter().flatten().map(line).collect::<Result<_, _>>()?,
-        set: set.map(fields::values).transpose()?.unwrap_or_default(),
+        set: set.map(fields::compile_field_values).transpose()?.unwrap_or_default(),
         remove: names.collect::<Result<_, _>>()?,
     })
 }

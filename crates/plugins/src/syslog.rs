@@ -42,7 +42,7 @@ use crate::shared::logger::{self, LogPlugin, rfc5424};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = logger::log_plugin_kind::<Syslog>(401, include_str!("syslog.rs"))
-    .on_streams(logger::sessions::kind::<Syslog>());
+    .on_streams(logger::sessions::build_log_stream_kind::<Syslog>());
 
 words! {
     /// How lines are carried.

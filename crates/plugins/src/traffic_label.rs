@@ -131,7 +131,7 @@ fn compile(config: &Value, counter: impl Fn(usize) -> Counter) -> Result<Traffic
         let condition =
             rule.r#match.as_ref().map(|written| expression::compile_expression("match", written)).transpose()?;
         let set = |headers: &Map<String, Value>| {
-            let set = fields::values(headers)
+            let set = fields::compile_field_values(headers)
                 .map_err(|reason| format!("failed to validate the 'set_headers' action: {reason}"))?;
             Ok::<_, String>(FieldOperations { set, ..FieldOperations::default() })
         };

@@ -32,7 +32,7 @@ use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
-use crate::shared::patterns::{Patterns, decide};
+use crate::shared::patterns::{Patterns, decide_by_patterns};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
@@ -100,7 +100,7 @@ impl UaRestriction {
 impl Plugin for UaRestriction {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         let passes = self.lets_pass(exchange);
-        decide(exchange, passes, &self.refusal)
+        decide_by_patterns(exchange, passes, &self.refusal)
     }
 
     fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {

@@ -234,7 +234,7 @@ pub(super) fn no_token(realm: &str) -> BufferedReply {
 /// Takes the fields away that only this plugin may set; the X-Access-Token that was among them, or that it
 /// was there twice.
 pub(super) fn take_fields(exchange: &mut Exchange) -> Result<Option<String>, Doubled> {
-    let sent = places::field(exchange, "x-access-token");
+    let sent = places::read_single_field(exchange, "x-access-token");
     let text = |value: &[u8]| str::from_utf8(value).ok().map(str::to_owned);
     let token = sent.map(|value| value.and_then(text));
     for name in ["X-Access-Token", "X-Userinfo", "X-ID-Token", "X-Refresh-Token", "X-Raw-ID-Token"] {

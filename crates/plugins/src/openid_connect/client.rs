@@ -107,7 +107,7 @@ impl OpenidClient {
         let authorization = self.authenticate(local, endpoint.url(), method, &mut form)?;
         let mut fields = fields.to_vec();
         fields.extend(authorization.map(|value| ("Authorization", value)));
-        let body = api_call::form(form.iter().map(|(name, value)| (&**name, &**value)));
+        let body = api_call::encode_form(form.iter().map(|(name, value)| (&**name, &**value)));
         api_call::post_form(local, &endpoint.destination, &self.calls, body, &fields).await
     }
 

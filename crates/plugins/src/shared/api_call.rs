@@ -56,7 +56,7 @@ pub(crate) fn encode_form_text(text: &str) -> String {
 }
 
 /// Names and values in the form of a body or a query.
-pub(crate) fn form<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+pub(crate) fn encode_form<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let mut text = String::new();
     for (name, value) in fields {
         if !text.is_empty() {
@@ -71,7 +71,7 @@ pub(crate) fn form<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
 
 /// A URL with more parameters in its query.
 pub(crate) fn with_query<'a>(url: &str, fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
-    let query = form(fields);
+    let query = encode_form(fields);
     match (query.is_empty(), url.contains('?')) {
         (true, _) => url.to_owned(),
         (false, true) => format!("{url}&{query}"),
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn forms_are_encoded() {
-        assert_eq!(form([("a", "x y&z=ü"), ("b-._~", "")]), "a=x%20y%26z%3D%C3%BC&b-._~=");
+        assert_eq!(encode_form([("a", "x y&z=ü"), ("b-._~", "")]), "a=x%20y%26z%3D%C3%BC&b-._~=");
         assert_eq!(with_query("https://a/b", [("c", "d")]), "https://a/b?c=d");
         assert_eq!(with_query("https://a/b?x=1", [("c", "d")]), "https://a/b?x=1&c=d");
         assert_eq!(with_query("https://a/b", []), "https://a/b");

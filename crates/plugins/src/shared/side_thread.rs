@@ -84,7 +84,7 @@ impl Drop for HeldBytes {
 }
 
 /// Counts `count` bytes for a job that is yet to be made; none if the jobs hold too many.
-pub(crate) fn hold(count: usize) -> Option<HeldBytes> {
+pub(crate) fn hold_job_bytes(count: usize) -> Option<HeldBytes> {
     BYTES.hold(count)
 }
 

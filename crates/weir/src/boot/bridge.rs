@@ -317,7 +317,7 @@ impl Listening for ReportSources {
             let is_http = wanted.protocols.application == Application::Http1;
             let http2 = (is_http && self.options.serves_http2(wanted.address, address)).then_some("http2");
             ListenerReport {
-                name: super::sockets::name_of(listener),
+                name: super::sockets::find_setting_name(listener),
                 address,
                 protocols: wanted.protocols.names().into_iter().chain(http2).collect(),
             }

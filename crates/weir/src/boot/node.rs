@@ -148,7 +148,7 @@ impl ServingInstance {
         let mut all = Vec::new();
         for listener in self.gateway.engine().map(Engine::listeners).unwrap_or_default().iter() {
             let asked = listener.wanted().address;
-            let name = sockets::name_of(listener);
+            let name = sockets::find_setting_name(listener);
             all.extend(listener.descriptors()?.into_iter().map(|socket| (name, asked, socket)));
             let datagrams = listener.datagrams().descriptors()?.into_iter();
             let of_udp = if listener.wanted().protocols.udp { name } else { sockets::DATAGRAMS };

@@ -71,7 +71,7 @@ pub(crate) fn execute_history(arguments: &HistoryArguments) -> anyhow::Result<Ex
     } else if arguments.version.is_some() {
         let version: RevisionEntry = serde_json::from_value(answer)?;
         print(format_args!("{HEADINGS}\n{}\n", line(&version)));
-        print(changes::render(&version.changes, paint).trim_end());
+        print(changes::render_changes(&version.changes, paint).trim_end());
     } else {
         let listed: Listed = serde_json::from_value(answer)?;
         print(paint.faint(HEADINGS));

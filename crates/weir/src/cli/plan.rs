@@ -69,7 +69,7 @@ pub(super) fn show(plan: &ConfigPlan) {
         print(Paint::for_stdout().good("no difference"));
         return;
     }
-    print(changes::render(&plan.objects, Paint::for_stdout()));
+    print(changes::render_changes(&plan.objects, Paint::for_stdout()));
     print(changes::counts(plan, ["to create", "to change", "to delete"]));
 }
 

@@ -184,7 +184,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::shared::log_entry::{BodyLimits, add_route};
+    use crate::shared::log_entry::{BodyLimits, add_route_ids};
 
     const LIMITS: BodyLimits = BodyLimits { request_bytes: 100, response_bytes: 100 };
 
@@ -221,7 +221,7 @@ mod tests {
                 respond(&mut exchange, 404, &[]);
                 let compiled = LogFormat::compile("log_format", format.as_object().unwrap(), LIMITS).unwrap();
                 let mut fields = compiled.render(&exchange);
-                add_route(&mut fields, &exchange, false);
+                add_route_ids(&mut fields, &exchange, false);
                 fields.entry("route_id").or_insert_with(|| "no-matched".into());
                 let written: Value = serde_json::from_slice(&render_chosen_entry(&compiled, &exchange)).unwrap();
                 assert_eq!(written, Value::Object(fields), "{format} {has_route}");

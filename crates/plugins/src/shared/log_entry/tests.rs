@@ -58,7 +58,7 @@ fn everything() {
     let bodies =
         LoggedBodies { request: part(Some(json!([["arg_x", "==", "1"]])), 3), response: part(None, 3) };
     let mut entry = build_full_entry(&exchange, &bodies);
-    add_route(&mut entry, &exchange, true);
+    add_route_ids(&mut entry, &exchange, true);
     let entry = Value::Object(entry);
     assert_eq!(
         entry["request"],
@@ -77,7 +77,7 @@ fn everything() {
     let closed = LoggedBodies { request: part(Some(json!([["arg_x", "==", "9"]])), 3), response: None };
     assert!(build_full_entry(&exchange, &closed)["request"].get("body").is_none());
     let mut unmatched = Map::new();
-    add_route(&mut unmatched, &Scene::new().exchange(HEAD), false);
+    add_route_ids(&mut unmatched, &Scene::new().exchange(HEAD), false);
     assert_eq!(Value::Object(unmatched), json!({}));
 }
 

@@ -130,11 +130,11 @@ impl Contents {
     pub(crate) fn entry(&self, exchange: &Exchange) -> LogEntry {
         if let Some(format) = &self.format {
             let mut fields = format.render(exchange);
-            log_entry::add_route(&mut fields, exchange, false);
+            log_entry::add_route_ids(&mut fields, exchange, false);
             return LogEntry { fields, is_chosen: true, extra: Map::new() };
         }
         let mut fields = log_entry::build_full_entry(exchange, &self.bodies);
-        log_entry::add_route(&mut fields, exchange, true);
+        log_entry::add_route_ids(&mut fields, exchange, true);
         let extra = self.extra.as_ref().map(|extra| extra.render(exchange)).unwrap_or_default();
         for (name, value) in &extra {
             // A further field adds to the parts and replaces none.

@@ -16,7 +16,7 @@ use super::error::RedisError;
 use super::lane::{self, LANES_MAX};
 use super::node::{RedisLogin, RedisNode, Timing};
 use super::resp::{RedisValue, write_command};
-use super::settings::{RedisSettings, RedisTopology, place};
+use super::settings::{RedisSettings, RedisTopology, format_host_port};
 use super::slots::{SLOTS, SlotRange, ranges};
 
 /// The servers of one Redis that a client knows: a cluster has at most a thousand nodes.
@@ -280,7 +280,7 @@ impl Sentinel {
         } else {
             host_and_port(reply.as_array().unwrap_or_default())
         };
-        Ok(named.map(|(host, port)| place(&host, port)))
+        Ok(named.map(|(host, port)| format_host_port(&host, port)))
     }
 }
 

@@ -203,7 +203,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::shared::log_entry::{self, BodyLimits, add_route};
+    use crate::shared::log_entry::{self, BodyLimits, add_route_ids};
 
     /// The written entry is the object that the parts make as values, with further fields that replace none.
     #[test]
@@ -230,7 +230,7 @@ mod tests {
                     exchange.authenticate(jack);
                 }
                 let mut parts = log_entry::build_full_entry(&exchange, &bodies);
-                add_route(&mut parts, &exchange, true);
+                add_route_ids(&mut parts, &exchange, true);
                 for (name, value) in extra.map(|extra| extra.render(&exchange)).unwrap_or_default() {
                     parts.entry(name).or_insert(value);
                 }
