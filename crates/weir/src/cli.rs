@@ -76,7 +76,7 @@ enum WeirCommand {
 }
 
 /// Runs the command of this process's arguments.
-pub(crate) fn main() -> ExitCode {
+pub(crate) fn run_command_line() -> ExitCode {
     let command_line = CommandLine::parse();
     let is_start = matches!(command_line.command, Some(WeirCommand::Run(_)));
     let outcome = match command_line.command {

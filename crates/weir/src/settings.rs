@@ -178,7 +178,7 @@ settings! {
     }
     section "Configuration source" {
         /// Folder of the embedded store and of the Admin key. Made if it is missing.
-        data: PathBuf = parse::path("DIR", "./weir-data"),
+        data: PathBuf = parse::parse_path("DIR", "./weir-data"),
         /// Declarative mode: take all resources from this YAML or JSON file and reload it when it changes.
         /// The Admin API then reads but refuses writes.
         resources: Option<PathBuf> = parse::optional_path("FILE", ""),
@@ -250,7 +250,7 @@ settings! {
         /// secrets masked. Only from the environment, or from a `config.yaml` of APISIX. `admin_key` takes
         /// the place of those with the role `admin`; without any of that role, one is made and kept in the
         /// data folder, as for `admin_key`.
-        admin_keys: Vec<RoleKey> = parse::admin_keys("ROLE:KEY,…", ""),
+        admin_keys: Vec<RoleKey> = parse::parse_admin_keys("ROLE:KEY,…", ""),
         /// Require an Admin key. Switched off, every client that `admin_allow` admits may change everything.
         admin_key_required: bool = parse::switch("true|false", "true"),
         /// Addresses and networks that may call the Admin API.
@@ -269,7 +269,7 @@ settings! {
         /// The version that the Admin API names itself by, as `Server: APISIX/VERSION`, or `off` for
         /// `Server: APISIX`. Some clients choose by it how they write objects; the behaviour stays that of
         /// the default.
-        admin_emulated_version: Option<String> = parse::version("VERSION|off", control::EMULATED_VERSION),
+        admin_emulated_version: Option<String> = parse::parse_version("VERSION|off", control::EMULATED_VERSION),
         /// Take stream routes: `auto` takes them if there is a listener of layer 4; `true` always, for an
         /// instance that keeps them for others; `false` never. Where they are not taken, the Admin API
         /// refuses them with 400 as APISIX does, and those of other sources are reported as faulty.
@@ -334,7 +334,7 @@ settings! {
         /// private keys, what plugins name): AES-CBC as APISIX's `data_encryption.keyring`. The first one
         /// encrypts, all are tried to decrypt. Only from the environment, as all secrets. Without one,
         /// secrets are stored as they are written.
-        encryption_keyring: Keyring = parse::keyring("KEY,…", ""),
+        encryption_keyring: Keyring = parse::parse_keyring("KEY,…", ""),
         /// Milliseconds that a value from a secret manager (`$secret://…`) counts as fresh; then it is asked
         /// for again, and a new one comes into force without a write.
         secret_refresh_ms: u64 = parse::parse_number::<100, 86_400_000>("MS", "60000"),
@@ -350,7 +350,7 @@ settings! {
     section "Workers" {
         /// Worker threads, or `auto`: one for each core this process may use (its cgroup and affinity
         /// counted).
-        workers: usize = parse::workers("N|auto", "auto"),
+        workers: usize = parse::parse_workers("N|auto", "auto"),
         /// Milliseconds that a worker may not turn its event loop before it is given up: its connections are
         /// ended, and another thread takes its place. With more than four such threads that have not ended
         /// the process exits with status 70, so that its supervisor starts it again. 0 never gives one up.
@@ -597,7 +597,7 @@ settings! {
         /// too) and half of its address space or data segment where these are limited (`ulimit -v`, `ulimit
         /// -d`), and off without any. As the limit comes near, idle connections are closed, then requests are
         /// answered 503, then connections refused.
-        memory_limit: MemoryLimit = parse::memory_limit("BYTES|auto|off", "auto"),
+        memory_limit: MemoryLimit = parse::parse_memory_limit("BYTES|auto|off", "auto"),
         /// Reaction to slow nodes: `off`, none; `adaptive`, the requests that wait for an upstream are
         /// limited to as many as it answers in about the usual time, and the rest is answered 503.
         overload: Overload = parse::overload("off|adaptive", "off"),

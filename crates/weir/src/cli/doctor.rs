@@ -75,8 +75,8 @@ pub(crate) fn execute_doctor(arguments: &DoctorArguments) -> anyhow::Result<Exit
             checks.extend(machine::check_machine(&node.settings));
             checks.push(places::data_folder(&node.settings.data));
             checks.extend(places::data_writers(&node.settings.data));
-            checks.extend(places::ports(&node.settings, running.as_ref()));
-            checks.extend(places::certificates(&node.settings));
+            checks.extend(places::check_ports(&node.settings, running.as_ref()));
+            checks.extend(places::check_certificate_files(&node.settings));
             checks.extend(names::check_name_servers(&node.settings));
             checks.extend(etcd::check_etcd(&node.settings));
             checks.extend(instance::check_instance(&node, running.as_ref()));

@@ -58,13 +58,13 @@ pub(crate) fn execute_plan(arguments: &PlanArguments) -> anyhow::Result<ExitCode
     if arguments.json {
         print(serde_json::to_string_pretty(&plan)?);
     } else {
-        show(&plan);
+        print_plan(&plan);
     }
     Ok(if plan.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERS) })
 }
 
 /// Prints a plan as text.
-pub(super) fn show(plan: &ConfigPlan) {
+pub(super) fn print_plan(plan: &ConfigPlan) {
     if plan.is_empty() {
         print(Paint::for_stdout().good("no difference"));
         return;

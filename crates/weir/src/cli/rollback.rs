@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use control::plan::ConfigPlan;
 
 use super::apply::done;
-use super::plan::{check_revision, show};
+use super::plan::{check_revision, print_plan};
 use crate::admin_client::{NodeArguments, agreed, decode_response};
 use crate::terminal::print;
 
@@ -44,7 +44,7 @@ pub(crate) fn execute_rollback(arguments: &RollbackArguments) -> anyhow::Result<
     match (arguments.json, arguments.dry_run) {
         (true, true) => print(serde_json::to_string_pretty(&plan)?),
         (true, false) => {}
-        (false, _) => show(&plan),
+        (false, _) => print_plan(&plan),
     }
     if arguments.dry_run {
         return Ok(ExitCode::SUCCESS);

@@ -102,7 +102,7 @@ fn apply(draft: &mut Draft<'_>, key: &ApisixKey, spot: &Spot<'_>) {
     }
     match key.act {
         Act::Setting(setting) => draft.copy(spot, setting),
-        Act::Time(setting) => units::time(draft, spot, setting),
+        Act::Time(setting) => units::convert_time(draft, spot, setting),
         Act::Honour(honour) => honour(draft, spot),
         Act::Same(value) if spot.node.text() == Some(value) => {}
         Act::Moot => {}

@@ -51,7 +51,7 @@ pub(super) fn yaml_to_json(node: &MarkedYaml<'_>) -> Value {
 }
 
 /// The line of the value at `pointer`, or of the nearest one above it.
-pub(super) fn line_at(node: &MarkedYaml<'_>, pointer: &str, mut line: usize) -> usize {
+pub(super) fn find_pointer_line(node: &MarkedYaml<'_>, pointer: &str, mut line: usize) -> usize {
     let mut current = node;
     for step in pointer.split('/').skip(1) {
         let below = match &current.data {

@@ -25,7 +25,7 @@ pub(super) use acme::{
     acme_authorities, acme_challenges, acme_domains, acme_names, email, external_accounts,
 };
 pub(super) use addresses::{endpoints, family_order, hosts, listener, parse_listeners, name_servers, networks};
-pub(super) use secrets::{parse_admin_key, admin_keys, keyring, secret};
+pub(super) use secrets::{parse_admin_key, parse_admin_keys, parse_keyring, secret};
 pub(super) use stream::{stream_listeners, stream_routes};
 
 /// Versions of TLS.
@@ -54,7 +54,7 @@ fn named_list(given: &SettingTexts, check: fn(&str) -> Result<(), String>) -> Re
 }
 
 /// A path.
-pub(super) fn path(given: &SettingTexts) -> Result<PathBuf, String> {
+pub(super) fn parse_path(given: &SettingTexts) -> Result<PathBuf, String> {
     match single(given)? {
         "" => Err("is empty; write a path".to_owned()),
         text => Ok(given.resolve(text)),
@@ -63,7 +63,7 @@ pub(super) fn path(given: &SettingTexts) -> Result<PathBuf, String> {
 
 /// A path, or nothing.
 pub(super) fn optional_path(given: &SettingTexts) -> Result<Option<PathBuf>, String> {
-    if given.values.is_empty() { Ok(None) } else { path(given).map(Some) }
+    if given.values.is_empty() { Ok(None) } else { parse_path(given).map(Some) }
 }
 
 /// Folders, or none.
@@ -183,7 +183,7 @@ pub(super) fn count<const LEAST: u64, const MOST: u64>(given: &SettingTexts) -> 
 }
 
 /// An amount of memory, `auto` or `off`.
-pub(super) fn memory_limit(given: &SettingTexts) -> Result<MemoryLimit, String> {
+pub(super) fn parse_memory_limit(given: &SettingTexts) -> Result<MemoryLimit, String> {
     let text = single(given)?;
     let (digits, unit) = match text {
         "off" => return Ok(MemoryLimit::Off),
@@ -214,7 +214,7 @@ pub(super) fn overload(given: &SettingTexts) -> Result<Overload, String> {
 }
 
 /// A number of workers, or `auto`.
-pub(super) fn workers(given: &SettingTexts) -> Result<usize, String> {
+pub(super) fn parse_workers(given: &SettingTexts) -> Result<usize, String> {
     match single(given)? {
         "auto" => Ok(available_cores()),
         _ => size::<1, 1_024>(given).map_err(|reason| format!("{reason}; `auto` takes one for each core")),
@@ -264,7 +264,7 @@ pub(super) fn field_name(given: &SettingTexts) -> Result<String, String> {
 }
 
 /// A version in numbers and dots, or `off`.
-pub(super) fn version(given: &SettingTexts) -> Result<Option<String>, String> {
+pub(super) fn parse_version(given: &SettingTexts) -> Result<Option<String>, String> {
     let text = single(given)?;
     if text == "off" {
         return Ok(None);
@@ -311,7 +311,7 @@ pub(super) fn parse_access_log(given: &SettingTexts) -> Result<LogTarget, String
         "off" => Ok(LogTarget::Off),
         "stdout" => Ok(LogTarget::Stdout),
         "stderr" => Err("`stderr` is for the error log; write `stdout`, `off` or a path".to_owned()),
-        _ => path(given).map(LogTarget::File),
+        _ => parse_path(given).map(LogTarget::File),
     }
 }
 
@@ -320,7 +320,7 @@ pub(super) fn parse_error_log(given: &SettingTexts) -> Result<ErrorLog, String> 
     match single(given)? {
         "stderr" => Ok(ErrorLog::Stderr),
         "stdout" | "off" => Err("is `stderr` or a path; `log_level: off` silences it".to_owned()),
-        _ => path(given).map(ErrorLog::File),
+        _ => parse_path(given).map(ErrorLog::File),
     }
 }
 

@@ -41,7 +41,7 @@ impl Deployment {
 }
 
 /// `deployment.role`.
-pub(super) fn role(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+pub(super) fn convert_role(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let role = match draft.text(spot) {
         None => return,
         Some("traditional") => DeploymentRole::Traditional,
@@ -76,14 +76,14 @@ pub(super) fn provider(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 }
 
 /// `deployment.etcd`; used if the role's provider is etcd.
-pub(super) fn etcd(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+pub(super) fn convert_etcd(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     super::listeners::remark_unknown_names(draft, spot, &ETCD_KEYS);
     draft.deployment.etcd = Some(spot.at());
     with(draft, spot, "host", |draft, spot| draft.copy(spot, "etcd_endpoints"));
     with(draft, spot, "prefix", |draft, spot| draft.copy(spot, "etcd_prefix"));
     with(draft, spot, "user", |draft, spot| draft.copy(spot, "etcd_username"));
     with(draft, spot, "password", |draft, spot| draft.copy(spot, "etcd_password"));
-    with(draft, spot, "timeout", |draft, spot| units::time(draft, spot, "etcd_timeout_ms"));
+    with(draft, spot, "timeout", |draft, spot| units::convert_time(draft, spot, "etcd_timeout_ms"));
     with(draft, spot, "tls", |draft, spot| {
         super::listeners::remark_unknown_names(draft, spot, &["cert", "key", "verify", "sni"]);
         with(draft, spot, "cert", |draft, spot| draft.copy_path(spot, "etcd_cert"));

@@ -127,7 +127,7 @@ pub(super) const KEYS: &[ApisixKey] = &[
     key("nginx_config.http.lua_shared_dict", Ignore, "memory is not split beforehand"),
     key("nginx_config.http.custom_lua_shared_dict", Ignore, "there is no Lua"),
 
-    key("deployment.role", Honour(deployment::role), "`data_plane`: `admin: off`; `control_plane`: `proxy: off`"),
+    key("deployment.role", Honour(deployment::convert_role), "`data_plane`: `admin: off`; `control_plane`: `proxy: off`"),
     key("deployment.role_traditional.config_provider", Honour(deployment::provider), "`etcd`; `yaml`, `json`: `resources`, if apisix.yaml or .json lies beside, else the Admin API alone"),
     key("deployment.role_data_plane.config_provider", Honour(deployment::provider), "`etcd`; `yaml`, `json`: `resources`, apisix.yaml or .json beside"),
     key("deployment.role_control_plane.config_provider", Honour(deployment::provider), "`etcd`"),
@@ -141,7 +141,7 @@ pub(super) const KEYS: &[ApisixKey] = &[
     key("deployment.admin.admin_api_version", Honour(admin::admin_api_version), "`v3`; another one is refused"),
     key("deployment.admin.https_admin", Honour(admin::https_admin), "`true`: HTTPS with the files of `admin_api_mtls`, which must be there"),
     key("deployment.admin.admin_api_mtls", Honour(admin::admin_api_mtls), "`admin_tls_cert`, `admin_tls_key` and `admin_tls_client_ca`, with `https_admin`"),
-    key("deployment.etcd", Honour(deployment::etcd), "the `etcd_` settings, where the provider is etcd or none is named"),
+    key("deployment.etcd", Honour(deployment::convert_etcd), "the `etcd_` settings, where the provider is etcd or none is named"),
     key("deployment.certs", Ignore, "data planes ask etcd themselves"),
 
     key("plugins", Honour(plugins::convert_plugin_list), "`plugins`, those that are built in; `server-info` in it also is `server_info_report_seconds: 60`, and `log-rotate` is `log_rotate: true`"),

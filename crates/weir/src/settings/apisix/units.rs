@@ -3,7 +3,7 @@
 use super::draft::{Draft, Spot};
 
 /// Writes a time as a setting in milliseconds.
-pub(super) fn time(draft: &mut Draft<'_>, spot: &Spot<'_>, setting: &str) {
+pub(super) fn convert_time(draft: &mut Draft<'_>, spot: &Spot<'_>, setting: &str) {
     if let Some(milliseconds) = milliseconds(draft, spot) {
         draft.set_one(&spot.at(), setting, milliseconds.to_string());
     }

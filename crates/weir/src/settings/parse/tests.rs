@@ -36,7 +36,7 @@ fn addresses() {
 
 #[test]
 fn amounts_of_memory() {
-    let check = |text: &str, expected: Result<MemoryLimit, &str>| match (memory_limit(&given(text)), expected)
+    let check = |text: &str, expected: Result<MemoryLimit, &str>| match (parse_memory_limit(&given(text)), expected)
     {
         (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{text}"),
         (Err(reason), Err(part)) => assert!(reason.contains(part), "{text}: {reason}"),
@@ -59,7 +59,7 @@ fn amounts_of_memory() {
 fn keys_with_roles() {
     let at = |place: SettingLocation, values: &[&str]| {
         let values = values.iter().map(|&text| text.to_owned()).collect();
-        let keys = admin_keys(&SettingTexts { values, place })?;
+        let keys = parse_admin_keys(&SettingTexts { values, place })?;
         Ok(keys
             .iter()
             .map(|key| format!("{:?} {}", key.role, key.key.reveal()))
@@ -94,13 +94,13 @@ fn keys_with_roles() {
 #[test]
 fn versions_and_plugins() {
     let check = |text: &str, expected: Option<&str>| {
-        assert_eq!(version(&given(text)).ok().flatten().as_deref(), expected, "{text}");
+        assert_eq!(parse_version(&given(text)).ok().flatten().as_deref(), expected, "{text}");
     };
     check("3.18.0", Some("3.18.0"));
     check(" 2.15.3 ", Some("2.15.3"));
-    assert_eq!(version(&given("off")), Ok(None));
+    assert_eq!(parse_version(&given("off")), Ok(None));
     for text in ["", "3.14", "3.14.", "v3.14.0", "3.14.0\r\nX: y", "3.1.4.1", "on"] {
-        assert!(version(&given(text)).is_err(), "{text}");
+        assert!(parse_version(&given(text)).is_err(), "{text}");
     }
     assert_eq!(parse_enabled_plugins(&given("all")), Ok(None));
     assert_eq!(parse_enabled_plugins(&given("cors, key-auth")), Ok(Some(vec!["cors".to_owned(), "key-auth".to_owned()])));
