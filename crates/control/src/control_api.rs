@@ -98,7 +98,8 @@ impl Handler for ControlApi {
                     let explain = parts.reports.explain.clone();
                     // It needs no key, so that it is told as much as a viewer.
                     let role = Role::Viewer;
-                    explain::answer_explain(explain, parts.view.load(), &parts.catalog(), body.as_ref(), role).await
+                    explain::answer_explain(explain, parts.view.load(), &parts.catalog(), body.as_ref(), role)
+                        .await
                 }
                 (&Method::PUT, ["v1", "weir", "log_level"]) => {
                     log_level::put_log_level(parts.reports.log_level.as_deref(), request.body())

@@ -155,8 +155,9 @@ fn hide_fields(fields: &mut Value, asked: &[(String, String)]) {
 
 /// The configuration in force with the object of the question over it.
 fn laid_over(view: &View, catalog: &PluginCatalog, with: &ExplainWith) -> Result<Applied, RefusalResponse> {
-    let key = stored_key::parse_stored_key(&with.key)
-        .ok_or_else(|| respond::refuse_request(format!("with: `{}` is not a key such as routes/1", with.key)))?;
+    let key = stored_key::parse_stored_key(&with.key).ok_or_else(|| {
+        respond::refuse_request(format!("with: `{}` is not a key such as routes/1", with.key))
+    })?;
     let before = view.written(&key);
     let index = before.map(|written| written.created_index);
     let mut value = with.value.clone();

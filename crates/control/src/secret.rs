@@ -76,7 +76,10 @@ impl Secrets {
                 changed.extend(cache.set_manager(&difference.key.id, manager, now));
             }
             let references = |object: &Arc<SnapshotObject>| -> Vec<Arc<str>> {
-                secret_reference::list_secret_references(&object.resource).into_iter().map(|(_, text)| text.into()).collect()
+                secret_reference::list_secret_references(&object.resource)
+                    .into_iter()
+                    .map(|(_, text)| text.into())
+                    .collect()
             };
             for reference in difference.after.iter().flat_map(references) {
                 match file_path(&reference) {

@@ -83,7 +83,8 @@ impl Control {
             ServerInfoReport::start(access.etcd, &access.prefix, instance, ttl_s, &access.runtime)
         });
         let beside = acme.as_ref().filter(|_| is_file);
-        let beside_file = beside.map(|(_, shared)| load_ordered_certificates(shared, &sealer)).unwrap_or_default();
+        let beside_file =
+            beside.map(|(_, shared)| load_ordered_certificates(shared, &sealer)).unwrap_or_default();
         let auto_routes = config
             .discovery
             .as_ref()

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::certificates::shown_time;
 use crate::report::Reports;
-use crate::serve::list_query::{parse_filter, limit};
+use crate::serve::list_query::{limit, parse_filter};
 use crate::serve::query::Query;
 use crate::serve::{RefusalResponse, respond};
 use crate::summary::{EndpointRates, rates};

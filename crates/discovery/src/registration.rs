@@ -137,7 +137,13 @@ impl Registration {
         let (states, phase) = (Arc::clone(&self.states), self.phase.subscribe());
         let is_ready: Arc<dyn Fn() -> bool + Send + Sync> = Arc::new(is_ready);
         let started = BackgroundThread::start("registration", MAX_LOOKUPS, move |stopping| {
-            keep::keep_registrations(kept.clone(), Arc::clone(&states), Arc::clone(&is_ready), phase.clone(), stopping)
+            keep::keep_registrations(
+                kept.clone(),
+                Arc::clone(&states),
+                Arc::clone(&is_ready),
+                phase.clone(),
+                stopping,
+            )
         });
         *self.thread.lock() = Some(started?);
         Ok(())

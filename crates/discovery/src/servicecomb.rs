@@ -113,7 +113,8 @@ impl Registry for ServiceComb {
     fn run(self: Box<Self>, services: Services) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             let asker = self.asker;
-            let listing = list::follow_servicecomb_services(Arc::clone(&asker), services.clone(), self.interval);
+            let listing =
+                list::follow_servicecomb_services(Arc::clone(&asker), services.clone(), self.interval);
             let polling = poll(services, self.interval, None, move |question| {
                 let asker = Arc::clone(&asker);
                 async move { asker.ask(&question).await }

@@ -386,7 +386,10 @@ impl Engine {
         series_text::write_series(&series, text);
         let current = self.current();
         exposition::write_certificates(&current.sites, text);
-        protection::metrics::write_protection_metrics(current.upstreams.iter().map(|(_, upstream)| &**upstream), text);
+        protection::metrics::write_protection_metrics(
+            current.upstreams.iter().map(|(_, upstream)| &**upstream),
+            text,
+        );
         self.services.write_metrics(text);
         exposition::write_threads(&threads::lives(), text);
     }

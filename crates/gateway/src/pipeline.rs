@@ -255,7 +255,11 @@ pub(crate) async fn refuse_malformed_request<S: DownstreamStream>(
 
 /// Logs a request with a malformed head after its stream was reset, as one that was answered with the
 /// status of `failure`.
-pub(crate) fn log_refused_request(context: &WorkerContext, exchange: &mut Exchange, failure: ExchangeFailure) {
+pub(crate) fn log_refused_request(
+    context: &WorkerContext,
+    exchange: &mut Exchange,
+    failure: ExchangeFailure,
+) {
     let generation = context.generation();
     begin_refused(exchange, &generation);
     exchange.response.status = failure.cause.status();

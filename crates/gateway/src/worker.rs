@@ -9,9 +9,9 @@ mod listeners;
 mod run;
 mod state;
 
+pub(crate) use run::run_worker;
 #[cfg(feature = "simulation")]
 pub(crate) use run::run_worker_tasks;
-pub(crate) use run::run_worker;
 #[cfg(feature = "simulation")]
 pub(crate) use state::Worker;
 pub(crate) use state::WorkerParts;

@@ -24,7 +24,7 @@ use crate::process::guard::raise_descriptor_limit;
 use crate::report::{faults as tables, json, number};
 use crate::result::{FORMAT, FaultResults, FaultRun, Protection, RunReport};
 use crate::run::{self, Binaries, INTERRUPTED, Interrupt, Interrupted, RunningPrograms};
-use crate::terminal::{Paint, print_line, print_error};
+use crate::terminal::{Paint, print_error, print_line};
 use crate::{machine, tools};
 use course::{CONNECTIONS, Course, TIMEOUT};
 

@@ -111,7 +111,11 @@ pub enum LoadMode {
 /// Carries out the plan, until its end or until `stop` is set; `ready` is called when the connections of a
 /// crowd stand. Fails if the plan is impossible or the machine lacks a resource; failures of the server are
 /// in the outcome.
-pub fn generate_load(plan: &LoadPlan, stop: &AtomicBool, ready: impl FnOnce()) -> anyhow::Result<LoadOutcome> {
+pub fn generate_load(
+    plan: &LoadPlan,
+    stop: &AtomicBool,
+    ready: impl FnOnce(),
+) -> anyhow::Result<LoadOutcome> {
     plan.check()?;
     grant_descriptors(u64::from(plan.connections))?;
     let job = Arc::new(plan.job()?);

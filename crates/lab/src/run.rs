@@ -25,7 +25,7 @@ use crate::process::guard::raise_descriptor_limit;
 use crate::report::{json, number, terminal};
 use crate::result::{ContenderFacts, ContenderResult, FORMAT, RunReport, ScenarioResult};
 use crate::scenario::Scenario;
-use crate::terminal::{Paint, print_line, print_error};
+use crate::terminal::{Paint, print_error, print_line};
 use crate::{machine, tools};
 pub use interrupt::{Interrupt, Interrupted};
 pub use plan::{Binaries, Wishes};
@@ -330,7 +330,10 @@ mod tests {
     #[test]
     fn a_command_can_be_copied() {
         let words = ["--also", "b=c/weir", "--save", "my result's.json", ""].map(str::to_owned);
-        assert_eq!(quote_lab_command("run", &words), r"weir lab run --also b=c/weir --save 'my result'\''s.json' ''");
+        assert_eq!(
+            quote_lab_command("run", &words),
+            r"weir lab run --also b=c/weir --save 'my result'\''s.json' ''"
+        );
     }
 
     #[test]

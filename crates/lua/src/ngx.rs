@@ -31,7 +31,12 @@ pub(crate) use texts::text_of;
 ///
 /// # Errors
 /// There is no memory for them.
-pub(crate) fn install_ngx(lua: &Lua, native: &Table, state: &Rc<InterpreterState>, _: &Json) -> mlua::Result<()> {
+pub(crate) fn install_ngx(
+    lua: &Lua,
+    native: &Table,
+    state: &Rc<InterpreterState>,
+    _: &Json,
+) -> mlua::Result<()> {
     let add = Adder { lua, native, state };
     context::install_context(&add)?;
     log::install_logging(&add)?;

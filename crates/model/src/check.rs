@@ -48,7 +48,11 @@ pub struct Checked {
 ///
 /// # Errors
 /// Every fault, and the contract's line for the first.
-pub fn check_object(catalog: &PluginCatalog, key: &ObjectKey, value: &Value) -> Result<Checked, ObjectRefusal> {
+pub fn check_object(
+    catalog: &PluginCatalog,
+    key: &ObjectKey,
+    value: &Value,
+) -> Result<Checked, ObjectRefusal> {
     empty::checked(value, |value| object_as_given(catalog, key, value))
 }
 
@@ -86,7 +90,8 @@ pub fn catalog_among(catalog: &PluginCatalog, extensions: Option<&Value>) -> Plu
     for extension in extensions.and_then(Value::as_array).into_iter().flatten() {
         let id = extension.get("id").and_then(Value::as_str).unwrap_or_default();
         let Ok(key) = ObjectKey::new(ObjectKind::Extension, id) else { continue };
-        if let Ok(Checked { resource: Resource::Extension(extension), .. }) = check_object(catalog, &key, extension)
+        if let Ok(Checked { resource: Resource::Extension(extension), .. }) =
+            check_object(catalog, &key, extension)
         {
             plugins.set(id, extension.loaded.map(|loaded| loaded.plugin));
         }
@@ -146,7 +151,9 @@ fn fields(catalog: &PluginCatalog, kind: ObjectKind, value: &Value, findings: &m
         ObjectKind::Route => route::check_route(catalog, value, findings),
         ObjectKind::Service => route::check_service(catalog, value, findings),
         ObjectKind::Upstream => upstream::check_upstream_fields(catalog, value, "", findings),
-        ObjectKind::Consumer | ObjectKind::Credential => consumer::check_consumer_object(catalog, kind, value, findings),
+        ObjectKind::Consumer | ObjectKind::Credential => {
+            consumer::check_consumer_object(catalog, kind, value, findings)
+        }
         ObjectKind::ConsumerGroup | ObjectKind::PluginConfig | ObjectKind::GlobalRule => {
             plugins::check_plugins(catalog, value, findings);
         }

@@ -55,8 +55,9 @@ pub fn of_kind(kind: ObjectKind) -> Vec<RefusedField> {
         _ => return refused,
     };
     if kind != ObjectKind::Upstream && kind != ObjectKind::StreamRoute {
-        let in_schema =
-            |field: &&UnsupportedField| crate::schema::find_object_schema(kind)["properties"].get(field.name).is_some();
+        let in_schema = |field: &&UnsupportedField| {
+            crate::schema::find_object_schema(kind)["properties"].get(field.name).is_some()
+        };
         refused.extend(ROUTE_FIELDS.iter().filter(in_schema).map(whole));
     }
     refused.push(RefusedField {
@@ -151,7 +152,11 @@ mod tests {
             for refused in of_kind(kind) {
                 let pointer: String =
                     refused.path.split('.').map(|step| format!("/properties/{step}")).collect();
-                assert!(crate::schema::find_object_schema(kind).pointer(&pointer).is_some(), "{kind:?} {}", refused.path);
+                assert!(
+                    crate::schema::find_object_schema(kind).pointer(&pointer).is_some(),
+                    "{kind:?} {}",
+                    refused.path
+                );
             }
         }
     }

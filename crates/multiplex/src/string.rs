@@ -29,7 +29,11 @@ impl<'a> Text<'a> {
 /// # Errors
 /// The block ends inside the string, or its length or code is invalid.
 #[inline]
-pub fn read_string<'a>(block: &mut &'a [u8], bits: u32, scratch: &mut Vec<u8>) -> Result<Text<'a>, CodeError> {
+pub fn read_string<'a>(
+    block: &mut &'a [u8],
+    bits: u32,
+    scratch: &mut Vec<u8>,
+) -> Result<Text<'a>, CodeError> {
     let is_huffman = block.first().is_some_and(|byte| byte & (1 << bits) != 0);
     let length = integer::read_integer(block, bits)?;
     let (text, rest) = block.split_at_checked(length).ok_or(CodeError::Truncated)?;

@@ -175,9 +175,10 @@ fn check_texts(model: &str, policy: &str) -> Result<(), String> {
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let config: AuthzCasbinConfig = config::parse_config(config)?;
     let texts = match (config.model_path, config.policy_path, config.model, config.policy) {
-        (Some(model), Some(policy), ..) => {
-            Some((config_file::read_config_file("model_path", &model)?, config_file::read_config_file("policy_path", &policy)?))
-        }
+        (Some(model), Some(policy), ..) => Some((
+            config_file::read_config_file("model_path", &model)?,
+            config_file::read_config_file("policy_path", &policy)?,
+        )),
         (_, _, Some(model), Some(policy)) => Some((model, policy)),
         _ => match build.metadata {
             Some(metadata) => {

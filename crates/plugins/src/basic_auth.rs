@@ -137,7 +137,8 @@ impl BasicAuth {
 
 /// The consumer of the request's name and password.
 fn find(exchange: &Exchange) -> Result<Arc<Consumer>, AuthenticationRefusal> {
-    let field = places::read_single_field(exchange, "Authorization").map_err(|Doubled| DOUBLED)?.ok_or(MISSING)?;
+    let field =
+        places::read_single_field(exchange, "Authorization").map_err(|Doubled| DOUBLED)?.ok_or(MISSING)?;
     let decoded = decode(field).ok_or(MALFORMED)?;
     if let Some(consumer) = verify(exchange, &decoded)? {
         return Ok(consumer);

@@ -88,7 +88,8 @@ fn compile(config: &Value) -> Result<Echo, String> {
     let config: EchoConfig = config::parse_config(config)?;
     let bytes = |text: Option<String>| text.unwrap_or_default().into_bytes().into_boxed_slice();
     let field = |(name, value): (&String, &Value)| {
-        let field = fields::parse_field_name(name).and_then(|name| Ok(EchoField { name, value: fields::parse_field_text(value)? }));
+        let field = fields::parse_field_name(name)
+            .and_then(|name| Ok(EchoField { name, value: fields::parse_field_text(value)? }));
         field.map_err(|reason| format!("headers: {name}: {reason}"))
     };
     Ok(Echo {

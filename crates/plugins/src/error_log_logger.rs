@@ -51,7 +51,9 @@ use sink::ErrorLogSink;
 pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 1091, &[], schema, build)
     .global()
     .with_metadata(metadata::schema)
-    .checked_metadata(|written| metadata::read_error_log_metadata(written).and_then(|metadata| metadata.check()))
+    .checked_metadata(|written| {
+        metadata::read_error_log_metadata(written).and_then(|metadata| metadata.check())
+    })
     .running_by_metadata()
     .documented(include_str!("error_log_logger.rs"));
 

@@ -60,7 +60,9 @@ use crate::proxy_cache::{
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::graphql::OperationKind;
-use crate::shared::graphql::request::{GraphqlRequest, NO_BODY, bytes_max, refuse_graphql_request, find_graphql_source};
+use crate::shared::graphql::request::{
+    GraphqlRequest, NO_BODY, bytes_max, find_graphql_source, refuse_graphql_request,
+};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new(

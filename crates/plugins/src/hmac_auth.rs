@@ -220,7 +220,9 @@ impl Plugin for HmacAuth {
 impl HmacAuth {
     /// The consumer of the secret that signed the request.
     fn find(&self, exchange: &Exchange) -> Result<Arc<Consumer>, AuthenticationRefusal> {
-        let field = places::read_single_field(exchange, "Authorization").map_err(|Doubled| DOUBLED)?.ok_or(MISSING)?;
+        let field = places::read_single_field(exchange, "Authorization")
+            .map_err(|Doubled| DOUBLED)?
+            .ok_or(MISSING)?;
         let parameters = Parameters::read(field.strip_prefix(b"Signature").ok_or(OTHER_SCHEME)?);
         self.verify(exchange, &parameters).map_err(|reason| {
             // The client learns no more than the contract's message; the log of an operator that looks for
@@ -268,8 +270,8 @@ impl HmacAuth {
 
     /// Refuses the request unless `Digest` names the hash of its body.
     fn compare(&self, exchange: &Exchange, computed: String) -> Flow<'static> {
-        let is_equal =
-            places::read_single_field(exchange, "Digest").is_ok_and(|named| named == Some(computed.as_bytes()));
+        let is_equal = places::read_single_field(exchange, "Digest")
+            .is_ok_and(|named| named == Some(computed.as_bytes()));
         if is_equal { Flow::Continue } else { self.authentication.refuse_with(INVALID.message()) }
     }
 

@@ -131,8 +131,9 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 
 fn compile(config: &Value) -> Result<JweDecrypt, String> {
     let config: JweDecryptConfig = config::parse_config(config)?;
-    let field =
-        |written: &str, attribute: &str| parse_field_name(written).map_err(|fault| format!("{attribute}: {fault}"));
+    let field = |written: &str, attribute: &str| {
+        parse_field_name(written).map_err(|fault| format!("{attribute}: {fault}"))
+    };
     Ok(JweDecrypt {
         header: field(&config.header, "header")?,
         forward_header: field(&config.forward_header, "forward_header")?,

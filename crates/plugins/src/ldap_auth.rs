@@ -161,7 +161,8 @@ const DOUBLED: AuthenticationRefusal = AuthenticationRefusal::doubled("Invalid a
 
 /// The credentials of a request, or its refusal.
 fn presented(exchange: &Exchange) -> Result<Credentials, AuthenticationRefusal> {
-    let field = places::read_single_field(exchange, "authorization").map_err(|Doubled| DOUBLED)?.ok_or(MISSING)?;
+    let field =
+        places::read_single_field(exchange, "authorization").map_err(|Doubled| DOUBLED)?.ok_or(MISSING)?;
     Credentials::read(field).ok_or(INVALID)
 }
 

@@ -155,7 +155,8 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         (Some(spec), _) if config::is_reference(spec) => OasDocumentSource::Unresolved,
         (Some(spec), _) => OasDocumentSource::Written(Arc::new(OasDocument::read(spec).map_err(in_spec)?)),
         (None, Some(url)) => {
-            let metadata: OasValidatorMetadata = config::parse_config(build.metadata.unwrap_or(&Map::new().into()))?;
+            let metadata: OasValidatorMetadata =
+                config::parse_config(build.metadata.unwrap_or(&Map::new().into()))?;
             let headers = config.spec_url_request_headers.clone().unwrap_or_default();
             let kept_ms = metadata.spec_url_ttl.saturating_mul(1_000);
             OasDocumentSource::Url(RemoteDocument::new(

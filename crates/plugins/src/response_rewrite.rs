@@ -212,15 +212,22 @@ fn field_operations(headers: &Map<String, Value>) -> Result<FieldOperations, Str
     let set = headers.get("set").and_then(Value::as_object);
     let remove = headers.get("remove").and_then(Value::as_array);
     if add.is_none() && set.is_none() && remove.is_none() {
-        return Ok(FieldOperations { set: fields::compile_field_values(headers)?, ..FieldOperations::default() });
+        return Ok(FieldOperations {
+            set: fields::compile_field_values(headers)?,
+            ..FieldOperations::default()
+        });
     }
     let line = |line: &Value| {
         let (name, value) =
             line.as_str().and_then(|line| line.split_once(':')).ok_or("add: a field is `Name: value`")?;
         let value = fields::parse_field_text(&Value::from(value.trim()))?;
-        Ok::<_, String>((fields::parse_field_name(name.trim())?, FieldValue::compile_for(name.trim(), &value)?))
+        Ok::<_, String>((
+            fields::parse_field_name(name.trim())?,
+            FieldValue::compile_for(name.trim(), &value)?,
+        ))
     };
-    let names = remove.into_iter().flatten().map(|name| fields::parse_field_name(name.as_str().unwrap_or_default()));
+    let names =
+        remove.into_iter().flatten().map(|name| fields::parse_field_name(name.as_str().unwrap_or_default()));
     Ok(FieldOperations {
         add: add.into_iter().flatten().map(line).collect::<Result<_, _>>()?,
         set: set.map(fields::compile_field_values).transpose()?.unwrap_or_default(),

@@ -128,8 +128,11 @@ fn compile(config: &Value, counter: impl Fn(usize) -> Counter) -> Result<Traffic
     })?;
     let rules = config.rules.iter().enumerate().map(|(index, rule)| {
         let weights: Vec<u64> = rule.actions.iter().map(|action| action.weight).collect();
-        let condition =
-            rule.r#match.as_ref().map(|written| expression::compile_expression("match", written)).transpose()?;
+        let condition = rule
+            .r#match
+            .as_ref()
+            .map(|written| expression::compile_expression("match", written))
+            .transpose()?;
         let set = |headers: &Map<String, Value>| {
             let set = fields::compile_field_values(headers)
                 .map_err(|reason| format!("failed to validate the 'set_headers' action: {reason}"))?;

@@ -12,7 +12,9 @@ use control::source::store::RunningInstance;
 use outbound::blocking_tls::ClientFiles;
 use serde_json::Value;
 
-use crate::ask::{Followed, InstanceRequest, InstanceResponse, RequestFailure, ask_instance, follow_response};
+use crate::ask::{
+    Followed, InstanceRequest, InstanceResponse, RequestFailure, ask_instance, follow_response,
+};
 use crate::boot;
 use crate::settings::{SETTINGS, SettingLocation, Settings, WrittenSettings};
 
@@ -133,7 +135,9 @@ impl AdminClient {
         let tls = self.tls(admin);
         let (fields, tls) = (&fields[..], tls.as_ref());
         let question = InstanceRequest { method, target: &target, fields, body, patience: PATIENCE, tls };
-        self.outcome(admin, ask_instance(admin, &question).map(AdminOutcome::Answered), || AdminOutcome::Nobody)
+        self.outcome(admin, ask_instance(admin, &question).map(AdminOutcome::Answered), || {
+            AdminOutcome::Nobody
+        })
     }
 
     /// The address of the Admin API and the key for it; no key where none is needed.

@@ -69,7 +69,10 @@ pub(crate) enum Followed {
 ///
 /// # Errors
 /// See [`RequestFailure`].
-pub(crate) fn follow_response(node: SocketAddr, question: &InstanceRequest<'_>) -> Result<Followed, RequestFailure> {
+pub(crate) fn follow_response(
+    node: SocketAddr,
+    question: &InstanceRequest<'_>,
+) -> Result<Followed, RequestFailure> {
     let stream = TcpStream::connect_timeout(&node, CONNECT_PATIENCE).map_err(RequestFailure::NotThere)?;
     let refused =
         |error: io::Error| RequestFailure::Refused(format!("the instance at {node} did not answer: {error}"));

@@ -111,7 +111,9 @@ impl WeirCommand {
             Self::Upgrade(arguments) => upgrade::execute_upgrade(&arguments),
             #[cfg(feature = "lab")]
             Self::Lab(arguments) => lab::execute_lab(&arguments),
-            Self::Completions(arguments) => completions::execute_completions(&arguments, &mut CommandLine::command()),
+            Self::Completions(arguments) => {
+                completions::execute_completions(&arguments, &mut CommandLine::command())
+            }
             Self::Man(arguments) => man::execute_man(&arguments, CommandLine::command()),
             Self::Version(arguments) => version::execute_version(&arguments),
         }

@@ -35,7 +35,11 @@ pub(crate) struct LogControl {
 ///
 /// # Errors
 /// The log file cannot be opened, the level is invalid, or the log runs already.
-pub(crate) fn start_error_log(target: &ErrorLog, format: ErrorLogFormat, level: &str) -> anyhow::Result<LogControl> {
+pub(crate) fn start_error_log(
+    target: &ErrorLog,
+    format: ErrorLogFormat,
+    level: &str,
+) -> anyhow::Result<LogControl> {
     let writer = open(target)?;
     let (filter, handle) = reload::Layer::new(log_filter(level).map_err(anyhow::Error::msg)?);
     let lines = LogLineMaker(writer.clone());

@@ -59,7 +59,11 @@ impl AttemptContext {
         let mut waits = Vec::new();
         for authority in &self.config.authorities {
             if let Some(left) = self.limit_left(authority) {
-                reasons.push(format!("{} takes no orders for {} s", name_authority(authority), left.as_secs()));
+                reasons.push(format!(
+                    "{} takes no orders for {} s",
+                    name_authority(authority),
+                    left.as_secs()
+                ));
                 waits.push(left);
                 continue;
             }
@@ -146,7 +150,11 @@ impl AttemptContext {
             is_early,
         };
         record.issue(issue, now_ms, random());
-        tracing::info!(certificate = due.id, authority = name_authority(authority), "a certificate was issued");
+        tracing::info!(
+            certificate = due.id,
+            authority = name_authority(authority),
+            "a certificate was issued"
+        );
         if let Some(reason) = &record.error {
             tracing::error!(
                 certificate = due.id,

@@ -91,7 +91,11 @@ mod tests {
     }
 
     fn check(current: Option<Current>, record: &CertificateRecord, expected: CertificateStep) {
-        assert_eq!(plan_next_step(&["a.example".to_owned()], current.as_ref(), record, NOW), expected, "{record:?}");
+        assert_eq!(
+            plan_next_step(&["a.example".to_owned()], current.as_ref(), record, NOW),
+            expected,
+            "{record:?}"
+        );
     }
 
     fn record() -> CertificateRecord {

@@ -144,7 +144,11 @@ mod tests {
     fn fields_become_a_condition() {
         let these = |listed: &[u64]| Some(Revisions::These(listed.to_vec()));
         let check = |fields: &[(&'static str, &str)], is_at, is_not_at| {
-            assert_eq!(read_write_condition(&headers(fields)).unwrap(), WriteCondition { is_at, is_not_at }, "{fields:?}");
+            assert_eq!(
+                read_write_condition(&headers(fields)).unwrap(),
+                WriteCondition { is_at, is_not_at },
+                "{fields:?}"
+            );
         };
         check(&[], None, None);
         check(&[("if-match", "\"12\"")], these(&[12]), None);

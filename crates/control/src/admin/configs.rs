@@ -12,7 +12,7 @@ use model::{ObjectKey, ObjectKind, PluginCatalog, check};
 use serde_json::{Map, Value};
 
 use super::call::AdminParts;
-use super::validate::{INDEX, SET_FIELDS, check_item, read_item_id, index_of, is_yaml, parse_config_set};
+use super::validate::{INDEX, SET_FIELDS, check_item, index_of, is_yaml, parse_config_set, read_item_id};
 use super::weir::plan::answer_set_refusal;
 use crate::hidden::places::hide_secrets;
 use crate::reconcile::Author;
@@ -147,7 +147,9 @@ fn digest(headers: &HeaderMap) -> Result<String, RefusalResponse> {
     match headers.get(DIGEST).map(HeaderValue::to_str) {
         Some(Ok(digest)) if !digest.is_empty() && digest.len() <= MAX_DIGEST_BYTES => Ok(digest.to_owned()),
         Some(Ok("")) | None => Err(refuse_request("missing digest header")),
-        Some(_) => Err(refuse_request(format!("the digest must be 1 to {MAX_DIGEST_BYTES} visible characters"))),
+        Some(_) => {
+            Err(refuse_request(format!("the digest must be 1 to {MAX_DIGEST_BYTES} visible characters")))
+        }
     }
 }
 

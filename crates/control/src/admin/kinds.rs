@@ -175,7 +175,8 @@ mod tests {
 
     #[test]
     fn private_keys_are_not_shown() {
-        let check = |kind, text: &str, expected: &str| assert_eq!(hide_private_keys(kind, text).get(), expected);
+        let check =
+            |kind, text: &str, expected: &str| assert_eq!(hide_private_keys(kind, text).get(), expected);
         check(ObjectKind::Route, r#"{ "uri":"/" , "key":1}"#, r#"{ "uri":"/" , "key":1}"#);
         check(
             ObjectKind::Ssl,

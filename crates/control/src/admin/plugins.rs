@@ -13,7 +13,11 @@ use crate::serve::query::Query;
 use crate::serve::{RefusalResponse, respond};
 
 /// Answers one request for `plugins` or `plugins/NAME`.
-pub(super) async fn answer_plugins(parts: &Arc<AdminParts>, name: Option<&str>, call: &Call) -> Response<Bytes> {
+pub(super) async fn answer_plugins(
+    parts: &Arc<AdminParts>,
+    name: Option<&str>,
+    call: &Call,
+) -> Response<Bytes> {
     match (&call.method, name) {
         (&Method::PUT, Some("reload")) => {
             // Plugins are compiled in, so only the resource file can have changed.
@@ -32,7 +36,11 @@ pub(super) async fn answer_plugins(parts: &Arc<AdminParts>, name: Option<&str>, 
 }
 
 /// The schema of one plugin, or with `all=true` the descriptions of all plugins.
-pub(super) fn answer_plugin_schema(catalog: &PluginCatalog, name: Option<&str>, query: &Query) -> Response<Bytes> {
+pub(super) fn answer_plugin_schema(
+    catalog: &PluginCatalog,
+    name: Option<&str>,
+    query: &Query,
+) -> Response<Bytes> {
     let subsystem = match subsystem(query) {
         Ok(subsystem) => subsystem,
         Err(refusal) => return *refusal,

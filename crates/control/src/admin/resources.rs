@@ -18,7 +18,11 @@ use crate::serve::respond::{self, bad, refuse_request};
 use crate::serve::role::Role;
 
 /// Answers one request for an object or a collection.
-pub(super) async fn answer_resources(parts: &Arc<AdminParts>, target: ObjectPath, call: Call) -> Response<Bytes> {
+pub(super) async fn answer_resources(
+    parts: &Arc<AdminParts>,
+    target: ObjectPath,
+    call: Call,
+) -> Response<Bytes> {
     let kind = target.kind;
     if kind == ObjectKind::StreamRoute && parts.catalog.refuses_stream_routes() {
         return bad("stream mode is disabled, can not add stream routes");
@@ -88,7 +92,9 @@ fn put(parts: &AdminParts, target: &ObjectPath, call: Call) -> Result<Write, Ref
     let mut body = object(call.body.ok_or_else(|| refuse_request("missing configurations"))?)?;
     let id = match kind {
         ObjectKind::Consumer => match (&target.id, body.get("username")) {
-            (Some(id), Some(Value::String(name))) if id != name => return Err(refuse_request("wrong username")),
+            (Some(id), Some(Value::String(name))) if id != name => {
+                return Err(refuse_request("wrong username"));
+            }
             (_, Some(Value::String(name))) => name.clone(),
             _ => return Err(content_refusal(parts, kind, body, "property \"username\" is required")),
         },
@@ -205,7 +211,8 @@ pub(super) fn refusal_of_write(refused: WriteRefusal) -> Response<Bytes> {
     match refused {
         WriteRefusal::NotFound => respond::key_not_found(),
         WriteRefusal::Changed(key) => {
-            let message = format!("{} was changed in the meantime", crate::stored_key::format_stored_key(&key));
+            let message =
+                format!("{} was changed in the meantime", crate::stored_key::format_stored_key(&key));
             respond::error_response(StatusCode::PRECONDITION_FAILED, message)
         }
         WriteRefusal::NoConsumer => respond::error_response(StatusCode::NOT_FOUND, "consumer not found"),

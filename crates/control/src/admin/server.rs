@@ -181,7 +181,9 @@ fn read_call(
     let query = query(&head);
     match (query.get("ttl"), query.number("ttl")) {
         (Some(_), None) => return Err(refuse_request("invalid argument ttl: should be a number")),
-        (_, Some(ttl)) if ttl <= 0.0 => return Err(refuse_request("invalid argument ttl: should be positive")),
+        (_, Some(ttl)) if ttl <= 0.0 => {
+            return Err(refuse_request("invalid argument ttl: should be positive"));
+        }
         _ => {}
     }
     let author = author(&head);

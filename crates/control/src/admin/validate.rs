@@ -129,7 +129,9 @@ pub(super) fn check_item(
     if let (ObjectKind::Credential, Some(object)) = (kind, item.as_object_mut()) {
         object.insert("id".to_owned(), key.own_id().into());
     }
-    check::check_object(catalog, &key, &item).map(drop).map_err(|refusal| refusal.contract_message().to_owned())
+    check::check_object(catalog, &key, &item)
+        .map(drop)
+        .map_err(|refusal| refusal.contract_message().to_owned())
 }
 
 /// Removes and returns the index that an item may have.

@@ -37,7 +37,9 @@ pub(super) async fn answer_weir(parts: &Arc<AdminParts>, path: &[String], call: 
         (&Method::POST, "adopt", _) => adopt(parts),
         (&Method::GET, "versions", path) => versions::answer_versions(parts, path, call).await,
         (&Method::GET, "session", []) => session::answer_session(parts, call),
-        (&Method::GET, "verdicts", path) => verdict::answer_verdicts(&parts.view.load(), path, call.query.get("kind")),
+        (&Method::GET, "verdicts", path) => {
+            verdict::answer_verdicts(&parts.view.load(), path, call.query.get("kind"))
+        }
         (&Method::GET, "upstreams", path) => {
             upstreams::answer_upstreams(parts.reports.clone(), path.to_vec(), call.query.clone()).await
         }
@@ -54,7 +56,14 @@ pub(super) async fn answer_weir(parts: &Arc<AdminParts>, path: &[String], call: 
         (&Method::GET, "failures", []) => tap::failures(parts, call),
         (&Method::POST, "explain", _) => {
             let explain = parts.reports.explain.clone();
-            explain::answer_explain(explain, parts.view.load(), &parts.catalog(), call.body.as_ref(), call.role).await
+            explain::answer_explain(
+                explain,
+                parts.view.load(),
+                &parts.catalog(),
+                call.body.as_ref(),
+                call.role,
+            )
+            .await
         }
         _ => respond::not_found(),
     }

@@ -78,7 +78,8 @@ impl GoodForms {
                 modified_index: form.modified_index,
                 expires_at_ms: None,
             };
-            let change = stored_change(sealer, StorageMedium::Store, stored_key::parse_stored_key(path)?, record);
+            let change =
+                stored_change(sealer, StorageMedium::Store, stored_key::parse_stored_key(path)?, record);
             Some((change.key, change.written?))
         });
         opened.collect()

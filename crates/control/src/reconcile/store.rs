@@ -12,7 +12,7 @@ use super::batch::WriteBatch;
 use super::configs::{ConfigsUpdate, Overtaken};
 use super::source::{ConfigSource, SourceFacts, Wake};
 use super::stored_change::stored_change;
-use super::versions::{VersionFilter, VersionList, plan_of, decrypt_record_text};
+use super::versions::{VersionFilter, VersionList, decrypt_record_text, plan_of};
 use super::whole::{Differing, Terms, WholeRefused};
 use super::write::{Done, WriteRefusal};
 use super::{Flow, LoadError, Reconciler, Signed};

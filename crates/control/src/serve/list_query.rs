@@ -58,7 +58,8 @@ pub(crate) fn number_to(
 /// 400 for any other value.
 pub(crate) fn whole_number(query: &Query, name: &str) -> Result<Option<u64>, RefusalResponse> {
     let parse = |text: &str| {
-        text.parse::<u64>().map_err(|_| refuse_request(format!("the argument {name} must be a whole number from 0")))
+        text.parse::<u64>()
+            .map_err(|_| refuse_request(format!("the argument {name} must be a whole number from 0")))
     };
     query.get(name).map(parse).transpose()
 }

@@ -114,7 +114,8 @@ impl ConfigStore {
         let directory = lock.directory();
         let path = directory.join(name);
         if path.exists() {
-            check::check_store(&path).map_err(|reason| StoreError::Unusable { path: path.clone(), reason })?;
+            check::check_store(&path)
+                .map_err(|reason| StoreError::Unusable { path: path.clone(), reason })?;
         } else {
             create(directory, &path)?;
         }

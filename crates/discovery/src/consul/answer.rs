@@ -41,7 +41,10 @@ struct Weights {
 ///
 /// # Errors
 /// The answer is no list, or no instance of it is usable.
-pub(super) fn read_consul_instances(body: &[u8], weight: u32) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
+pub(super) fn read_consul_instances(
+    body: &[u8],
+    weight: u32,
+) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
     if !body.trim_ascii_start().starts_with(b"[") {
         return Err("no list of JSON".to_owned());
     }
@@ -142,7 +145,10 @@ mod tests {
     #[test]
     fn garbage_is_refused() {
         for body in ["", "{}", "[", "<html>", "[1,", "nul"] {
-            assert!(read_consul_instances(body.as_bytes(), 1).unwrap_err().starts_with("no list of JSON"), "{body}");
+            assert!(
+                read_consul_instances(body.as_bytes(), 1).unwrap_err().starts_with("no list of JSON"),
+                "{body}"
+            );
             assert!(has_entries(body.as_bytes()).is_err(), "{body}");
         }
         assert_eq!((has_entries(b"[]"), has_entries(b"[1]")), (Ok(false), Ok(true)));

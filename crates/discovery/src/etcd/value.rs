@@ -5,7 +5,7 @@
 use model::discovery::ServiceInstance;
 use serde_json::Value;
 
-use crate::parts::{parse_host, metadata, port, read_message, shortened, parse_weight};
+use crate::parts::{metadata, parse_host, parse_weight, port, read_message, shortened};
 
 /// The instance of a value; none if it says that it is out of service. `is_secure` chooses among URLs.
 ///
@@ -33,9 +33,11 @@ pub(super) fn read_etcd_instance(
     let facts = metadata(first(&["metadata", "Metadata"]));
     let name = first(&["host", "ip", "address", "Addr", "addr"]).and_then(Value::as_str);
     let mut instance = match (name, first(&["port", "Port"]), first(&["endpoints"])) {
-        (Some(name), Some(number), _) => {
-            ServiceInstance { host: parse_host(name)?, port: port(Some(number))?, ..ServiceInstance::default() }
-        }
+        (Some(name), Some(number), _) => ServiceInstance {
+            host: parse_host(name)?,
+            port: port(Some(number))?,
+            ..ServiceInstance::default()
+        },
         (Some(address), None, _) => at(address, weight)?,
         (None, _, Some(urls)) => at(url(urls, is_secure)?, weight)?,
         (None, _, None) => {
@@ -98,7 +100,9 @@ mod tests {
         ] {
             assert_eq!(show_instances(&[read(value).unwrap().unwrap()]), [expected], "{value}");
         }
-        let secure = read_etcd_instance(br#"{"endpoints":["http://h:80","https://h:443"]}"#, true, 1).unwrap().unwrap();
+        let secure = read_etcd_instance(br#"{"endpoints":["http://h:80","https://h:443"]}"#, true, 1)
+            .unwrap()
+            .unwrap();
         assert_eq!(show_instances(&[secure]), ["h:443 1"]);
     }
 

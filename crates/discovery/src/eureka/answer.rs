@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::parts::{Direct, InstanceMetadata, Loose, parse_host, metadata, port, read_answer};
+use crate::parts::{Direct, InstanceMetadata, Loose, metadata, parse_host, port, read_answer};
 
 /// The applications of an answer, and the hash code of all instances that the server knows.
 #[derive(Debug)]

@@ -240,7 +240,10 @@ mod tests {
         assert_eq!(catalog.hash(), "STARTING_1_UP_1_");
         assert!(catalog.apply(answer("STARTING_1_UP_1_", &[])).is_ok());
         let with_starting = EurekaRules { with_starting: true, ..rules() };
-        assert_eq!(show_instances(&catalog.instances("A", false, &with_starting).unwrap().0), ["10.0.0.2:80 100"]);
+        assert_eq!(
+            show_instances(&catalog.instances("A", false, &with_starting).unwrap().0),
+            ["10.0.0.2:80 100"]
+        );
     }
 
     #[test]

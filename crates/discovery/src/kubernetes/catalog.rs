@@ -216,8 +216,9 @@ mod tests {
         let one = object("web-1", &json!([{"addresses": ["10.0.0.2"]}, {"addresses": ["10.0.0.1"]}]));
         let two = object("web-2", &json!([{"addresses": ["10.0.0.1"]}, {"addresses": ["10.0.0.3"]}]));
         let mut catalog = catalog(&[one, two]);
-        let found =
-            |catalog: &KubernetesCatalog, port| show_instances(&catalog.instances("shop/web", port, 50).unwrap().0);
+        let found = |catalog: &KubernetesCatalog, port| {
+            show_instances(&catalog.instances("shop/web", port, 50).unwrap().0)
+        };
         assert_eq!(found(&catalog, "http"), ["10.0.0.1:80 50", "10.0.0.2:80 50", "10.0.0.3:80 50"]);
         assert_eq!(found(&catalog, "90"), ["10.0.0.1:90 50", "10.0.0.2:90 50", "10.0.0.3:90 50"]);
         assert_eq!(found(&catalog, "dns").len(), 3);

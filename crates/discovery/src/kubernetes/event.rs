@@ -137,10 +137,15 @@ mod tests {
     #[test]
     fn garbage_is_refused() {
         for text in ["", "{}", "<html>", "{\"type\":\"ADDED\"}", "{\"object\":{}}"] {
-            assert!(parse_kubernetes_event(text.as_bytes(), KubernetesKind::EndpointSlices).is_err(), "{text}");
+            assert!(
+                parse_kubernetes_event(text.as_bytes(), KubernetesKind::EndpointSlices).is_err(),
+                "{text}"
+            );
         }
-        let nameless =
-            parse_kubernetes_event(b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":1}}}", KubernetesKind::Endpoints);
+        let nameless = parse_kubernetes_event(
+            b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":1}}}",
+            KubernetesKind::Endpoints,
+        );
         assert!(matches!(nameless, Ok(KubernetesEvent::Unreadable(_, None))));
     }
 }

@@ -182,7 +182,8 @@ impl Watcher {
                 continue;
             }
             // After a line that is no event the copy may miss a change, so that everything is listed again.
-            let event = parse_kubernetes_event(&line, self.cluster.kind).inspect_err(|_| self.version = None)?;
+            let event =
+                parse_kubernetes_event(&line, self.cluster.kind).inspect_err(|_| self.version = None)?;
             match event {
                 KubernetesEvent::Put(slice, version) => {
                     self.came_to(version);

@@ -11,7 +11,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::http::RegistryResponse;
-use crate::parts::{Collected, Loose, parse_host, metadata, port, read_answer, read_message, shortened, parse_weight};
+use crate::parts::{
+    Collected, Loose, metadata, parse_host, parse_weight, port, read_answer, read_message, shortened,
+};
 use crate::registration::Renewal;
 
 /// One instance. Nacos sends more fields than are used.
@@ -305,7 +307,10 @@ mod tests {
         let plain = json!({"accessToken": "t", "tokenTtl": 60, "globalAdmin": true});
         assert_eq!(read_nacos_token(plain.to_string().as_bytes()), Ok(expected));
         let nested = json!({"code": 0, "data": {"accessToken": "t"}});
-        assert_eq!(read_nacos_token(nested.to_string().as_bytes()).unwrap().lifetime, Duration::from_secs(18_000));
+        assert_eq!(
+            read_nacos_token(nested.to_string().as_bytes()).unwrap().lifetime,
+            Duration::from_secs(18_000)
+        );
         for text in ["unknown user!", "{}", "{\"accessToken\":\"\"}", "{\"accessToken\":7}"] {
             assert!(read_nacos_token(text.as_bytes()).is_err(), "{text}");
         }

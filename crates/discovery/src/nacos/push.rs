@@ -22,7 +22,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic_prost::ProstCodec;
 
 use self::connect::NacosConnector;
-use self::subscription::{Subscription, resolve_nacos_group, namespace_of};
+use self::subscription::{Subscription, namespace_of, resolve_nacos_group};
 use super::asker::NacosClient;
 use super::payload::{NacosPayload, OutgoingPayloads};
 use crate::parts::shortened;

@@ -284,7 +284,8 @@ mod tests {
         let block = json!({"service": "s", "token": "own"});
         let discovery = json!({"consul": {"servers": ["http://a:1"], "token": "theirs", "weight": 7}});
         let listeners = addresses("10.0.0.1:9080", "");
-        let (_, merged, _) = read_registration("consul", &block, discovery.as_object().unwrap(), listeners).unwrap();
+        let (_, merged, _) =
+            read_registration("consul", &block, discovery.as_object().unwrap(), listeners).unwrap();
         assert_eq!(merged, json!({"service": "s", "token": "own", "servers": ["http://a:1"]}));
         let Err(reason) = read_registration("consul", &block, &Map::new(), listeners) else {
             panic!("no server is named")

@@ -8,7 +8,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::parts::{Collected, Loose, parse_host, metadata, read_answer, read_message, shortened, parse_weight};
+use crate::parts::{
+    Collected, Loose, metadata, parse_host, parse_weight, read_answer, read_message, shortened,
+};
 
 #[derive(Deserialize)]
 struct ServiceCombAnswer {
@@ -160,7 +162,10 @@ mod tests {
     use crate::parts::show_instances;
 
     fn read(answer: &Value, is_secure: bool) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
-        read_servicecomb_instances(answer.to_string().as_bytes(), ServiceCombRules { is_secure, default_weight: 100 })
+        read_servicecomb_instances(
+            answer.to_string().as_bytes(),
+            ServiceCombRules { is_secure, default_weight: 100 },
+        )
     }
 
     #[test]
@@ -186,7 +191,11 @@ mod tests {
         for text in ["", "x", "[]", "{\"instances\":[{", "{\"error\":\"no backend\"}", "{\"Instances\":null}"]
         {
             assert!(
-                read_servicecomb_instances(text.as_bytes(), ServiceCombRules { is_secure: false, default_weight: 1 }).is_err(),
+                read_servicecomb_instances(
+                    text.as_bytes(),
+                    ServiceCombRules { is_secure: false, default_weight: 1 }
+                )
+                .is_err(),
                 "{text}"
             );
         }
@@ -195,10 +204,18 @@ mod tests {
     #[test]
     fn refusals_tell_unknown_services() {
         let unknown = br#"{"errorCode":"400012","errorMessage":"Micro-service does not exist","detail":"x"}"#;
-        assert_eq!(read_servicecomb_refusal(400, unknown), (true, "code 400012: Micro-service does not exist".to_owned()));
-        assert_eq!(read_servicecomb_refusal(401, br#"{"errorCode":"401201"}"#), (false, "code 401201:".to_owned() + " "));
+        assert_eq!(
+            read_servicecomb_refusal(400, unknown),
+            (true, "code 400012: Micro-service does not exist".to_owned())
+        );
+        assert_eq!(
+            read_servicecomb_refusal(401, br#"{"errorCode":"401201"}"#),
+            (false, "code 401201:".to_owned() + " ")
+        );
         assert_eq!(read_servicecomb_refusal(502, b"<html>"), (false, "status 502".to_owned()));
         assert_eq!(read_servicecomb_token(br#"{"token":"t"}"#), Ok("t".to_owned()));
-        assert!(read_servicecomb_token(b"{}").is_err() && read_servicecomb_token(b"{\"token\":\"\"}").is_err());
+        assert!(
+            read_servicecomb_token(b"{}").is_err() && read_servicecomb_token(b"{\"token\":\"\"}").is_err()
+        );
     }
 }

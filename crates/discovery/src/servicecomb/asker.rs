@@ -57,7 +57,8 @@ impl ServiceCombClient {
             }
         }
         let rules = ServiceCombRules { is_secure: is_secure(key), default_weight: self.weight };
-        let (instances, reason) = answer::read_servicecomb_instances(&reply.body, rules).map_err(PollFailure::Service)?;
+        let (instances, reason) =
+            answer::read_servicecomb_instances(&reply.body, rules).map_err(PollFailure::Service)?;
         let revision = reply.field("x-resource-revision");
         let revision = revision.filter(|revision| revision.len() <= MAX_REVISION_BYTES).map(str::to_owned);
         Ok(PollAnswer::Whole(ServiceLookup::Instances(instances, reason), revision))

@@ -5,7 +5,7 @@ use model::discovery::ServiceInstance;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::parts::{parse_host, metadata, port, read_message, parse_weight};
+use crate::parts::{metadata, parse_host, parse_weight, port, read_message};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -23,7 +23,13 @@ pub(crate) fn serve_protocol_layers(arrival: TcpArrival, timer: ConnectionTimer)
         }
         Application::Stream => {
             let TcpArrival { stream, identity, counted } = arrival;
-            env::spawn(stream::serve_stream_session(OpenedConnection::new(stream.into(), identity, counted, timer, None)));
+            env::spawn(stream::serve_stream_session(OpenedConnection::new(
+                stream.into(),
+                identity,
+                counted,
+                timer,
+                None,
+            )));
         }
         Application::Http1 => {
             let TcpArrival { stream, identity, counted } = arrival;

@@ -73,7 +73,11 @@ pub(super) fn pass_on_deadline(run: &PipelineRun<'_>, exchange: &mut Exchange, p
 /// The failure to record for `failure`: a timeout after the deadline of the upstream or of the call says
 /// nothing about the endpoint, because the client may have asked for less time than any endpoint needs.
 #[cold]
-pub(super) fn attribute_timeout(run: &PipelineRun<'_>, exchange: &Exchange, failure: ExchangeFailure) -> ExchangeFailure {
+pub(super) fn attribute_timeout(
+    run: &PipelineRun<'_>,
+    exchange: &Exchange,
+    failure: ExchangeFailure,
+) -> ExchangeFailure {
     if !failure.cause.is_timeout() {
         return failure;
     }

@@ -106,7 +106,11 @@ async fn wait_for_head<S: DownstreamStream>(
             };
         }
         if leaving {
-            return if run.deadline.expired() { Poll::Ready(Err(client_gone_failure())) } else { Poll::Pending };
+            return if run.deadline.expired() {
+                Poll::Ready(Err(client_gone_failure()))
+            } else {
+                Poll::Pending
+            };
         }
         // The event loop reports the end once per exchange, possibly while the connection was opened.
         if progress != Progress::AwaitsClient

@@ -112,7 +112,13 @@ mod tests {
         let malformed = ExchangeFailure::new(Cause::BadResponse, "");
         let wanted = RetryInput { sent: Sent::Answered, is_invalid_head: true, ..SAFE };
         assert_eq!(decide_retry(&malformed, wanted), RetryDecision::OtherNode);
-        assert_eq!(decide_retry(&malformed, RetryInput { is_repeatable: false, ..wanted }), RetryDecision::GiveUp);
-        assert_eq!(decide_retry(&malformed, RetryInput { body_is_whole: false, ..wanted }), RetryDecision::GiveUp);
+        assert_eq!(
+            decide_retry(&malformed, RetryInput { is_repeatable: false, ..wanted }),
+            RetryDecision::GiveUp
+        );
+        assert_eq!(
+            decide_retry(&malformed, RetryInput { body_is_whole: false, ..wanted }),
+            RetryDecision::GiveUp
+        );
     }
 }

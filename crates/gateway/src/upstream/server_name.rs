@@ -10,7 +10,11 @@ use super::{PassHost, Upstream};
 
 /// The server name of an attempt at the node that is written as `node_host`. It may be no name at all, since
 /// with `pass_host: pass` it is the client's Host.
-pub(crate) fn attempt_server_name<'e>(exchange: &'e Exchange, upstream: &'e Upstream, node_host: &'e str) -> Cow<'e, str> {
+pub(crate) fn attempt_server_name<'e>(
+    exchange: &'e Exchange,
+    upstream: &'e Upstream,
+    node_host: &'e str,
+) -> Cow<'e, str> {
     let target = &exchange.target;
     if target.host_is_rewritten
         && let Some(host) = &target.forward_host

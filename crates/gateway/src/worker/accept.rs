@@ -279,7 +279,12 @@ fn hand_over(worker: &Worker, to: &Handle, socket: Socket, peer: SocketAddr, lis
 }
 
 /// Serves a connection that is already counted.
-pub(super) fn serve_accepted_connection(worker: &Rc<Worker>, stream: Stream, peer: SocketAddr, open: Rc<OpenListener>) {
+pub(super) fn serve_accepted_connection(
+    worker: &Rc<Worker>,
+    stream: Stream,
+    peer: SocketAddr,
+    open: Rc<OpenListener>,
+) {
     worker.context.status.accepted.fetch_add(1, Ordering::Relaxed);
     let id = next_connection();
     let (counted, timer) = (ConnectionGuard(worker.context.clone()), ConnectionTimer::new(&worker.context));

@@ -75,7 +75,12 @@ async fn run_commands(
         match commands.recv().await {
             Some(WorkerCommand::Serve(socket, peer, listener)) => match Stream::attach(socket) {
                 Ok(stream) => {
-                    accept::serve_accepted_connection(worker, stream, peer, worker.open_listener(listener, peers));
+                    accept::serve_accepted_connection(
+                        worker,
+                        stream,
+                        peer,
+                        worker.open_listener(listener, peers),
+                    );
                 }
                 Err(_) => {
                     worker.context.status.connections.fetch_sub(1, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::report::{compare, json};
-use crate::terminal::{Paint, print_line, print_error};
+use crate::terminal::{Paint, print_error, print_line};
 
 /// Arguments of `weir lab compare`.
 #[derive(Clone, Debug, clap::Args)]
@@ -73,7 +73,9 @@ mod tests {
         json::write_report(after, &paths[1]).unwrap();
         let given = ["compare", paths[0].to_str().unwrap(), paths[1].to_str().unwrap()];
         let program = Program::try_parse_from(given.iter().chain(more)).unwrap();
-        execute_lab_compare(&program.arguments).map(|code| format!("{code:?}")).map_err(|error| format!("{error:#}"))
+        execute_lab_compare(&program.arguments)
+            .map(|code| format!("{code:?}"))
+            .map_err(|error| format!("{error:#}"))
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::files::{FilesArguments, LabFiles, select};
 use crate::ports::Ports;
 use crate::run::{Binaries, Interrupt, Interrupted, RunningPrograms};
-use crate::terminal::{Paint, print_line, print_error};
+use crate::terminal::{Paint, print_error, print_line};
 
 /// Arguments of `weir lab install`.
 #[derive(Clone, Debug, clap::Args)]

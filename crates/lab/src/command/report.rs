@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 
 use crate::report::{html, json, terminal, texts};
 use crate::result::RunReport;
-use crate::terminal::{print_line, print_error};
+use crate::terminal::{print_error, print_line};
 
 /// Arguments of `weir lab report`.
 #[derive(Clone, Debug, clap::Args)]

@@ -40,7 +40,11 @@ pub(super) fn send_layer4_messages(
         LoadMode::Tcp(talk) => {
             let message = plan.message(talk)?;
             let shares = (0..threads).map(|thread| plan.bytes_share(thread, talk, &message)).collect();
-            race(shares, |share, barrier| byte_streams::run_byte_streams(share, tally(), stop, barrier), during)
+            race(
+                shares,
+                |share, barrier| byte_streams::run_byte_streams(share, tally(), stop, barrier),
+                during,
+            )
         }
         LoadMode::Udp { at_once } => {
             let shares = (0..threads).map(|thread| plan.datagrams_share(thread, at_once)).collect();

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::expect::ComparisonResult;
-use super::tally::{FailureKind, histogram, compute_latency};
+use super::tally::{FailureKind, compute_latency, histogram};
 use crate::result::{Failures, PeriodOutcome};
 use hdrhistogram::Histogram;
 

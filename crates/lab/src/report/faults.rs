@@ -139,7 +139,10 @@ fn row(run: &FaultRun) -> Vec<Cell> {
     match run.faulty {
         None => cells.extend((0..3).map(|_| missing())),
         Some(faulty) => {
-            cells.push(Cell::number(number::format_count(faulty.late_requests), Some(faulty.late_requests as f64)));
+            cells.push(Cell::number(
+                number::format_count(faulty.late_requests),
+                Some(faulty.late_requests as f64),
+            ));
             for seconds in [faulty.off_after_s, faulty.back_after_s] {
                 cells.push(match seconds {
                     Some(seconds) => Cell::number(format!("{seconds:.1}"), Some(seconds)),

@@ -40,7 +40,12 @@ pub fn render_html_page(report: &RunReport) -> String {
         index += &index_entries(report, group, &members, &anchors);
         scenarios += &format!("<h2 class=\"group\">{}</h2>", group.title());
         for member in members {
-            scenarios += &scenario::render_scenario_section(report, &report.scenarios[member], &people, &anchors[member]);
+            scenarios += &scenario::render_scenario_section(
+                report,
+                &report.scenarios[member],
+                &people,
+                &anchors[member],
+            );
         }
     }
     let sentences: String = headline::sentences(report)
@@ -270,8 +275,9 @@ mod tests {
     #[test]
     fn only_the_subject_is_drawn_large_and_labelled() {
         let mut report = sample::small(1, 5, 1.0);
-        let large =
-            |report: &RunReport| overview::render_overview_section(report, &People::of(report)).matches("r=\"5.2\"").count();
+        let large = |report: &RunReport| {
+            overview::render_overview_section(report, &People::of(report)).matches("r=\"5.2\"").count()
+        };
         assert_eq!(large(&report), 4, "mark and legend in the charts of CPU and of requests per second");
         report.scenarios[0].contenders.retain(|contender| contender.name != headline::SUBJECT);
         assert_eq!(large(&report), 0);

@@ -262,7 +262,10 @@ mod tests {
     #[test]
     fn missing_rows_of_texts_are_listed() {
         let mut report = sample::small(1, 3, 1.0);
-        assert_eq!(render_published_texts(&report).matches("This run has no scenario that asks so.").count(), TEXTS.len());
+        assert_eq!(
+            render_published_texts(&report).matches("This run has no scenario that asks so.").count(),
+            TEXTS.len()
+        );
         let load = &mut report.scenarios[0].scenario.load;
         (load.connections, load.threads) = (100, 12);
         let page = render_published_texts(&report);
@@ -278,7 +281,11 @@ mod tests {
         second.scenario.name = "like-the-text".to_owned();
         second.contenders[1].name = "zuul1".to_owned();
         report.scenarios.push(second);
-        assert!(render_published_texts(&report).contains("Here: scenario like-the-text."), "{}", render_published_texts(&report));
+        assert!(
+            render_published_texts(&report).contains("Here: scenario like-the-text."),
+            "{}",
+            render_published_texts(&report)
+        );
         // The first of equals.
         report.scenarios[1].contenders[1].name = "somebody".to_owned();
         assert!(render_published_texts(&report).contains("Here: scenario small."));

@@ -120,9 +120,10 @@ impl Measurement {
         if ended.code != 0 {
             bail!("{} failed: {}", tools::tool_program_name(self.scenario.load.tool), self.load.last_lines());
         }
-        let mut load = tools::parse_tool_report(&self.scenario.load, &self.load.output()).with_context(|| {
-            format!("{}'s report cannot be read", tools::tool_program_name(self.scenario.load.tool))
-        })?;
+        let mut load =
+            tools::parse_tool_report(&self.scenario.load, &self.load.output()).with_context(|| {
+                format!("{}'s report cannot be read", tools::tool_program_name(self.scenario.load.tool))
+            })?;
         if self.turn_ms.is_some() {
             load.forget_the_clock();
         }

@@ -23,7 +23,11 @@ pub(super) fn paths(protocol: ScenarioProtocol) -> [&'static str; 2] {
 }
 
 /// Sends one request; returns the body. Fails unless the response is a 200, and the status of a call OK.
-pub(super) fn probe_gateway(protocol: ScenarioProtocol, address: SocketAddr, path: &str) -> anyhow::Result<Vec<u8>> {
+pub(super) fn probe_gateway(
+    protocol: ScenarioProtocol,
+    address: SocketAddr,
+    path: &str,
+) -> anyhow::Result<Vec<u8>> {
     if protocol.is_layer4() {
         return bytes::probe_layer4(protocol, address);
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::terminal::{print_line, print_error, progress_is_seen};
+use crate::terminal::{print_error, print_line, progress_is_seen};
 
 /// Counts estimated seconds.
 #[derive(Debug)]

@@ -52,7 +52,11 @@ pub(super) fn install_session(add: &Adder<'_>) -> mlua::Result<()> {
 }
 
 /// A variable of the session.
-pub(super) fn read_session_variable(state: &InterpreterState, lua: &Lua, name: &[u8]) -> Option<mlua::Result<Value>> {
+pub(super) fn read_session_variable(
+    state: &InterpreterState,
+    lua: &Lua,
+    name: &[u8],
+) -> Option<mlua::Result<Value>> {
     state.read_session(|session| {
         if name == b"ssl_preread_alpn_protocols" {
             let text = session.alpn.join(",");
@@ -107,7 +111,11 @@ pub(super) fn set_session_variable(
 }
 
 /// A field of APISIX's context of a session.
-pub(super) fn read_session_field(state: &InterpreterState, lua: &Lua, name: &str) -> Option<mlua::Result<Value>> {
+pub(super) fn read_session_field(
+    state: &InterpreterState,
+    lua: &Lua,
+    name: &str,
+) -> Option<mlua::Result<Value>> {
     state.read_session(|session| {
         let text = match name {
             "route_id" => session.route_id.as_deref(),

@@ -8,7 +8,12 @@ use crate::catalog::{PluginCatalog, PluginInfo, SchemaType};
 use crate::fault::{CheckStage, Findings, extend_pointer};
 
 /// Checks a consumer or a credential.
-pub(super) fn check_consumer_object(catalog: &PluginCatalog, kind: ObjectKind, object: &Value, findings: &mut Findings) {
+pub(super) fn check_consumer_object(
+    catalog: &PluginCatalog,
+    kind: ObjectKind,
+    object: &Value,
+    findings: &mut Findings,
+) {
     plugins::check_as(catalog, SchemaType::Consumer, object, findings);
     if kind != ObjectKind::Credential {
         return;

@@ -10,7 +10,12 @@ use crate::fault::{CheckStage, Findings, extend_pointer};
 use crate::resource::split_authority;
 
 /// Checks `checks` of the upstream at that pointer.
-pub(super) fn check_health_checks(catalog: &PluginCatalog, upstream: &Value, pointer: &str, findings: &mut Findings) {
+pub(super) fn check_health_checks(
+    catalog: &PluginCatalog,
+    upstream: &Value,
+    pointer: &str,
+    findings: &mut Findings,
+) {
     let Some(active) = upstream.pointer("/checks/active") else { return };
     let at = format!("{pointer}/checks/active");
     path(active, &at, findings);

@@ -31,8 +31,9 @@ const FIELDS: [&str; 14] = [
 /// Checks an upstream at that pointer.
 pub(super) fn check_original_dst(upstream: &Value, pointer: &str, findings: &mut Findings) {
     let is_meant = upstream.get("type").and_then(Value::as_str) == Some(NAME);
-    let mut fault =
-        |field: &str, reason: String| findings.add(CheckStage::Upstream, extend_pointer(pointer, field), reason);
+    let mut fault = |field: &str, reason: String| {
+        findings.add(CheckStage::Upstream, extend_pointer(pointer, field), reason)
+    };
     match (is_meant, upstream.get(NAME)) {
         (false, None) => return,
         (false, Some(_)) => {

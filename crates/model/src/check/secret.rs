@@ -16,7 +16,9 @@ pub(super) fn check_secret(catalog: &PluginCatalog, key: &ObjectKey, value: &Val
     };
     let policy = catalog.options().unknown_fields;
     let unknown_fields = unknown::find_unknown_fields(schema, value);
-    for fault in unknown::check_without_unknown(value, &unknown_fields, policy, |known| validator.faults(known)) {
+    for fault in
+        unknown::check_without_unknown(value, &unknown_fields, policy, |known| validator.faults(known))
+    {
         let contract = format!("invalid configuration: {}", fault.hinted_message());
         findings.add_schema_fault(CheckStage::Schema, "", &fault, contract);
     }

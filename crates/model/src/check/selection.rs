@@ -34,7 +34,11 @@ fn subset(upstream: &Value, pointer: &str, findings: &mut Findings) {
     let wanted = subset.get("match").and_then(Value::as_object);
     for (key, value) in wanted.into_iter().flatten() {
         if let Err(error) = Template::compile(value.as_str().unwrap_or_default()) {
-            findings.add(CheckStage::Upstream, extend_pointer(&extend_pointer(&at, "match"), key), error.to_string());
+            findings.add(
+                CheckStage::Upstream,
+                extend_pointer(&extend_pointer(&at, "match"), key),
+                error.to_string(),
+            );
         }
     }
     let uses_default = subset.get("fallback").and_then(Value::as_str) == Some("default");

@@ -82,11 +82,21 @@ pub(super) fn check_upstream(upstream: &Value, pointer: &str, findings: &mut Fin
     if let Some(authorities) = text(tls, "ca_certs")
         && let Err(reason) = certificate::check_certificates(authorities)
     {
-        findings.add(CheckStage::Upstream, extend_pointer(&extend_pointer(pointer, "tls"), "ca_certs"), reason);
+        findings.add(
+            CheckStage::Upstream,
+            extend_pointer(&extend_pointer(pointer, "tls"), "ca_certs"),
+            reason,
+        );
     }
     if let (Some(cert), Some(key)) = (text(tls, "client_cert"), text(tls, "client_key")) {
         let tls = extend_pointer(pointer, "tls");
-        pair(cert, key, [extend_pointer(&tls, "client_cert"), extend_pointer(&tls, "client_key")], "", findings);
+        pair(
+            cert,
+            key,
+            [extend_pointer(&tls, "client_cert"), extend_pointer(&tls, "client_key")],
+            "",
+            findings,
+        );
     }
 }
 

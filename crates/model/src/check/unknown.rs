@@ -154,7 +154,12 @@ fn object(
             let moved = schemas.iter().find_map(|schema| schema.get(MOVED_FIELDS)?.get(name)?.as_str());
             let meant = if moved.is_none() { misspelt(name, known).map(str::to_owned) } else { None };
             let moved_to = moved.map(str::to_owned);
-            found.push(UnknownField { pointer: extend_pointer(pointer, name), name: name.clone(), meant, moved_to });
+            found.push(UnknownField {
+                pointer: extend_pointer(pointer, name),
+                name: name.clone(),
+                meant,
+                moved_to,
+            });
             continue;
         }
         of_field.extend(patterns().flat_map(|patterns| patterns.values()));

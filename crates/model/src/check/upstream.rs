@@ -10,7 +10,12 @@ use crate::resource::{BalanceMethod, split_authority};
 use crate::{schema, unsupported};
 
 /// Checks an upstream at that pointer.
-pub(super) fn check_upstream_fields(catalog: &PluginCatalog, upstream: &Value, pointer: &str, findings: &mut Findings) {
+pub(super) fn check_upstream_fields(
+    catalog: &PluginCatalog,
+    upstream: &Value,
+    pointer: &str,
+    findings: &mut Findings,
+) {
     original_dst::check_original_dst(upstream, pointer, findings);
     original_dst::transparent_source(upstream, pointer, findings);
     nodes(upstream, pointer, findings);
@@ -28,7 +33,9 @@ pub(super) fn check_upstream_fields(catalog: &PluginCatalog, upstream: &Value, p
 fn nodes(upstream: &Value, pointer: &str, findings: &mut Findings) {
     let at = extend_pointer(pointer, "nodes");
     let authorities: Vec<(String, &str)> = match upstream.get("nodes") {
-        Some(Value::Object(nodes)) => nodes.keys().map(|node| (extend_pointer(&at, node), node.as_str())).collect(),
+        Some(Value::Object(nodes)) => {
+            nodes.keys().map(|node| (extend_pointer(&at, node), node.as_str())).collect()
+        }
         Some(Value::Array(nodes)) => nodes
             .iter()
             .enumerate()

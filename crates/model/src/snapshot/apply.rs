@@ -128,7 +128,8 @@ impl Work<'_> {
         }
         self.drop_orphan(key);
         if key.kind == ObjectKind::Extension {
-            let plugin = self.next.get(key).and_then(|object| extensions::find_loaded_plugin(&object.resource));
+            let plugin =
+                self.next.get(key).and_then(|object| extensions::find_loaded_plugin(&object.resource));
             self.next.extensions.set(key.own_id(), plugin);
         }
         self.relink(key, &old);

@@ -34,7 +34,9 @@ impl Snapshot {
         let mut quoted = Vec::new();
         for (key, candidate) in &read {
             match candidate {
-                ObjectCandidate::Good(object) => extensions.set(key.own_id(), find_loaded_plugin(&object.resource)),
+                ObjectCandidate::Good(object) => {
+                    extensions.set(key.own_id(), find_loaded_plugin(&object.resource))
+                }
                 ObjectCandidate::Deleted => extensions.set(key.own_id(), None),
                 ObjectCandidate::Bad(..) => continue,
             }

@@ -14,7 +14,9 @@ pub(super) fn hash_identities(catalog: &PluginCatalog, object: &SnapshotObject) 
     if !matches!(object.resource, Resource::Consumer(_) | Resource::Credential(_)) {
         return Vec::new();
     }
-    each_identity(catalog, object.resource.plugins()).map(|(plugin, _, values)| hash(plugin, &values)).collect()
+    each_identity(catalog, object.resource.plugins())
+        .map(|(plugin, _, values)| hash(plugin, &values))
+        .collect()
 }
 
 /// Plugin, fields and values of each identity among those plugins.

@@ -69,7 +69,10 @@ pub(super) fn add_mismatch(
 
 /// Adds a fault where the certificate that nodes would be shown is one for clients of the gateway.
 fn add_wrong_certificate(snapshot: &Snapshot, key: &ObjectKey, resource: &Resource, findings: &mut Findings) {
-    for reference in list_object_references(key, resource).iter().filter(|reference| reference.target.kind == ObjectKind::Ssl) {
+    for reference in list_object_references(key, resource)
+        .iter()
+        .filter(|reference| reference.target.kind == ObjectKind::Ssl)
+    {
         let target = snapshot.get(&reference.target).map(|object| &object.resource);
         if let Some(Resource::Ssl(ssl)) = target
             && ssl.ssl_type != SslType::Client

@@ -189,8 +189,11 @@ mod tests {
 
     #[test]
     fn header_of_version_1_is_one_line() {
-        let bytes =
-            encode_proxy_header(ProxyHeaderVersion::V1, ends("192.0.2.1:4000", "198.51.100.1:443"), &Said::default());
+        let bytes = encode_proxy_header(
+            ProxyHeaderVersion::V1,
+            ends("192.0.2.1:4000", "198.51.100.1:443"),
+            &Said::default(),
+        );
         assert_eq!(bytes, b"PROXY TCP4 192.0.2.1 198.51.100.1 4000 443\r\n");
     }
 }

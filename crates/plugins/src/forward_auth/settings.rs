@@ -78,8 +78,8 @@ pub(super) fn extra_headers(
     written: Option<&Map<String, Value>>,
 ) -> Result<Vec<(Box<str>, Template)>, String> {
     let compile = |(name, value): (&String, &Value)| {
-        let value =
-            Template::compile(&parse_field_text(value)?).map_err(|error| format!("extra_headers.{name}: {error}"))?;
+        let value = Template::compile(&parse_field_text(value)?)
+            .map_err(|error| format!("extra_headers.{name}: {error}"))?;
         Ok((name.as_str().into(), value))
     };
     written.into_iter().flatten().map(compile).collect()

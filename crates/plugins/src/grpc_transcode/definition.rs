@@ -205,7 +205,10 @@ mod tests {
         );
         assert_eq!(compile_definition(&quoted).map(|_| ()), Ok(()));
         for open in ["/*", "\"", "'\\", "//", "/"] {
-            assert!(compile_definition(&format!("syntax = \"proto3\"; {open}")).is_err() || open == "//", "{open}");
+            assert!(
+                compile_definition(&format!("syntax = \"proto3\"; {open}")).is_err() || open == "//",
+                "{open}"
+            );
         }
         let many: String = (0..=MESSAGES_MAX).map(|number| format!("message M{number} {{}}\n")).collect();
         assert!(fault(&format!("syntax = \"proto3\";\n{many}")).contains("at most 10000 are allowed"));

@@ -60,7 +60,10 @@ type Split<'b> = (&'b [u8], &'b [u8]);
 ///
 /// # Errors
 /// It is compressed, which was not asked for, or longer than `limit_bytes`.
-pub(super) fn split_message_frame(bytes: &[u8], limit_bytes: usize) -> Result<Option<Split<'_>>, &'static str> {
+pub(super) fn split_message_frame(
+    bytes: &[u8],
+    limit_bytes: usize,
+) -> Result<Option<Split<'_>>, &'static str> {
     let Some((prefix, rest)) = bytes.split_first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
     let [compressed, length @ ..] = *prefix;
     if compressed != 0 {

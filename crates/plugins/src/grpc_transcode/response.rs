@@ -88,7 +88,11 @@ pub(super) enum NoJson {
 ///
 /// # Errors
 /// It has no JSON; `out` has a part of it then.
-pub(super) fn write_message_json(out: &mut Vec<u8>, message: &DynamicMessage, form: JsonOptions) -> Result<(), NoJson> {
+pub(super) fn write_message_json(
+    out: &mut Vec<u8>,
+    message: &DynamicMessage,
+    form: JsonOptions,
+) -> Result<(), NoJson> {
     let descriptor = message.descriptor();
     let is_proto3 = is_proto3(&descriptor);
     out.push(b'{');

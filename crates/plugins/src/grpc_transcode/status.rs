@@ -62,7 +62,11 @@ struct Detail {
 ///
 /// # Errors
 /// The text that the contract gives in place of the body.
-pub(super) fn render_error_body(encoded: &[u8], shown: &DetailType, form: JsonOptions) -> Result<Vec<u8>, &'static str> {
+pub(super) fn render_error_body(
+    encoded: &[u8],
+    shown: &DetailType,
+    form: JsonOptions,
+) -> Result<Vec<u8>, &'static str> {
     // Most servers send it without padding.
     let bytes = BASE64.decode(encoded).or_else(|_| BASE64_NOPAD.decode(encoded));
     let bytes = bytes.map_err(|_| "grpc-status-details-bin is not base64 format")?;

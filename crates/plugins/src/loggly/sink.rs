@@ -53,9 +53,8 @@ impl Loggly {
 /// Why it cannot be reached, with the field.
 pub(super) fn check(metadata: &LogglyMetadata) -> Result<(), String> {
     match metadata.protocol {
-        LogglyProtocol::Syslog => {
-            check_place(&format_host_port(&metadata.host, metadata.port)).map_err(|reason| format!("host: {reason}"))
-        }
+        LogglyProtocol::Syslog => check_place(&format_host_port(&metadata.host, metadata.port))
+            .map_err(|reason| format!("host: {reason}")),
         LogglyProtocol::Http | LogglyProtocol::Https => collector::check("host", &uri(metadata, "token")),
     }
 }

@@ -186,7 +186,10 @@ impl<'d> Schemas<'d> {
                 (name, Value::Object(schemas)) if MAPS.contains(&name) => {
                     let mut map = Map::new();
                     for (name, schema) in schemas {
-                        map.insert(name.clone(), inner(schema, &format!("{at}/{}", escape_pointer_token(name)))?);
+                        map.insert(
+                            name.clone(),
+                            inner(schema, &format!("{at}/{}", escape_pointer_token(name)))?,
+                        );
                     }
                     Value::Object(map)
                 }

@@ -75,7 +75,8 @@ fn question_describes_the_request() {
 #[test]
 fn answers_are_read_as_decisions() {
     let refused = |answer: Value, status: u16, fields: &[&str], body: &str| {
-        let Ok(OpaDecision::Refuse(reply)) = decision::read_opa_decision(200, answer.to_string().as_bytes()) else {
+        let Ok(OpaDecision::Refuse(reply)) = decision::read_opa_decision(200, answer.to_string().as_bytes())
+        else {
             panic!("{answer}")
         };
         let got: Vec<String> = reply.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
@@ -102,14 +103,19 @@ fn answers_are_read_as_decisions() {
     for no_decision in ["", "{", "{}", "[]", "{\"result\":true}", "{\"result\":null}"] {
         assert!(decision::read_opa_decision(200, no_decision.as_bytes()).is_err(), "{no_decision}");
     }
-    let numbers =
-        decision::read_opa_decision(200, br#"{"result":{"allow":true,"headers":{"A":[18446744073709551616,1.50,true]}}}"#);
+    let numbers = decision::read_opa_decision(
+        200,
+        br#"{"result":{"allow":true,"headers":{"A":[18446744073709551616,1.50,true]}}}"#,
+    );
     let Ok(OpaDecision::Pass(fields)) = numbers else { panic!() };
     let values: Vec<&str> = fields.iter().map(|(_, value)| &**value).collect();
     assert_eq!(values, ["18446744073709551616", "1.50", "true"]);
     for status in [201, 204, 206, 304, 403, 500, 503] {
         let answer = br#"{"result":{"allow":true}}"#;
-        assert!(decision::read_opa_decision(status, answer).is_err_and(|fault| fault.contains(&status.to_string())));
+        assert!(
+            decision::read_opa_decision(status, answer)
+                .is_err_and(|fault| fault.contains(&status.to_string()))
+        );
     }
     let passed = decision::read_opa_decision(200, br#"{"result":{"allow":true,"headers":{"A":"b"}}}"#);
     assert!(matches!(passed, Ok(OpaDecision::Pass(fields)) if fields == [("A".to_owned(), "b".to_owned())]));

@@ -53,7 +53,11 @@ impl OpenidClient {
         };
         let secret = config.client_secret.clone();
         let basic = secret.as_ref().map(|secret| {
-            let pair = format!("{}:{}", api_call::encode_form_text(&config.client_id), api_call::encode_form_text(secret));
+            let pair = format!(
+                "{}:{}",
+                api_call::encode_form_text(&config.client_id),
+                api_call::encode_form_text(secret)
+            );
             format!("Basic {}", BASE64.encode(pair.as_bytes()))
         });
         Ok(OpenidClient {

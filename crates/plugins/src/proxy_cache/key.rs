@@ -76,7 +76,9 @@ impl KeyTemplate {
             return key.extend_from_slice(exchange.peek_state::<GivenKey>().map_or(&[], |given| &given.0));
         }
         key.push(if method == Method::Post { b'p' } else { b'g' });
-        append_length_prefixed(key, |key| key.extend_from_slice(exchange.connection.scheme.as_str().as_bytes()));
+        append_length_prefixed(key, |key| {
+            key.extend_from_slice(exchange.connection.scheme.as_str().as_bytes())
+        });
         write_authority(exchange, key);
         match exchange.consumer() {
             Some(consumer) if self.isolates_consumers => {
@@ -111,7 +113,9 @@ impl KeyTemplate {
 /// for it, so that another spelling or port must not get this one.
 fn write_authority(exchange: &Exchange, key: &mut Vec<u8>) {
     append_length_prefixed(key, |key| key.extend_from_slice(exchange.request.authority()));
-    append_length_prefixed(key, |key| key.extend_from_slice(exchange.target.forward_host.as_deref().unwrap_or_default()));
+    append_length_prefixed(key, |key| {
+        key.extend_from_slice(exchange.target.forward_host.as_deref().unwrap_or_default())
+    });
     key.extend_from_slice(&forwarded::observed_port(exchange).to_be_bytes());
     // Present only where a trusted proxy or a plugin has set them.
     let headers = &exchange.request.headers;

@@ -68,7 +68,9 @@ pub(crate) fn is_token(text: &str) -> bool {
 ///
 /// # Errors
 /// The fault of one of them.
-pub(crate) fn compile_field_values(fields: &Map<String, Value>) -> Result<Vec<(Box<str>, FieldValues)>, String> {
+pub(crate) fn compile_field_values(
+    fields: &Map<String, Value>,
+) -> Result<Vec<(Box<str>, FieldValues)>, String> {
     fields.iter().map(|(field, value)| Ok((parse_field_name(field)?, one_of(field, value)?))).collect()
 }
 

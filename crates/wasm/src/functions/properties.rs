@@ -22,7 +22,9 @@ pub(crate) fn add_property_functions(linker: &mut Linker<Host>) -> Result<(), Er
         |mut caller: Caller<'_, Host>, path: i32, path_size: i32, value: i32, value_size: i32| {
             let set = with_two(&mut caller, (path, path_size), (value, value_size), |path, value, host| {
                 let set = host.with_exchange(|exchange| properties::set_property(exchange, path, value));
-                let set = set.or_else(|| host.with_session(|session| session::set_session_property(session, path, value)));
+                let set = set.or_else(|| {
+                    host.with_session(|session| session::set_session_property(session, path, value))
+                });
                 set.unwrap_or(Err(AbiStatus::NotFound))
             });
             finish(set.and_then(|set| set).map_err(Into::into))

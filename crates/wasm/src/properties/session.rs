@@ -15,7 +15,11 @@ use crate::abi::AbiStatus;
 struct CustomOfSession(RefCell<Custom>);
 
 /// Sets a property of the session.
-pub(crate) fn set_session_property(session: &mut StreamSession, path: &[u8], value: &[u8]) -> Result<(), AbiStatus> {
+pub(crate) fn set_session_property(
+    session: &mut StreamSession,
+    path: &[u8],
+    value: &[u8],
+) -> Result<(), AbiStatus> {
     if session.find_held::<CustomOfSession>().is_none() {
         session.hold(CustomOfSession::default());
     }

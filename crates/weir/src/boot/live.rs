@@ -11,7 +11,7 @@ use net::tls::roots::TrustRoots;
 
 use super::bridge::Gateway;
 use super::runner::{RunnerSettings, Supervisor};
-use super::sockets::{listening_line, find_setting_name, wanted};
+use super::sockets::{find_setting_name, listening_line, wanted};
 use crate::settings::{Settings, SettingsSource};
 use crate::terminal::print_bounded;
 

@@ -77,7 +77,11 @@ mod tests {
     #[test]
     fn missing_memory_limit_is_left_out() {
         let mut text = String::new();
-        write_process_metrics(&EngineLimits { memory_limit_bytes: 0, ..EngineLimits::default() }, 0, &mut text);
+        write_process_metrics(
+            &EngineLimits { memory_limit_bytes: 0, ..EngineLimits::default() },
+            0,
+            &mut text,
+        );
         assert!(!text.contains("weir_memory_limit_bytes"), "{text}");
     }
 

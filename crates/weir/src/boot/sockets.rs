@@ -34,7 +34,8 @@ pub(super) struct Sockets {
 impl Sockets {
     /// The lines `listening NAME ADDR`, in the documented order.
     pub(super) fn lines(&self) -> Vec<String> {
-        let proxy = self.proxy.iter().map(|listener| listening_line(find_setting_name(listener), listener.address()));
+        let proxy =
+            self.proxy.iter().map(|listener| listening_line(find_setting_name(listener), listener.address()));
         let control = self.reports.iter().map(|report| listening_line(report.name, report.address));
         proxy.chain(control).collect()
     }

@@ -39,7 +39,8 @@ pub(crate) struct RollbackArguments {
 pub(crate) fn execute_rollback(arguments: &RollbackArguments) -> anyhow::Result<ExitCode> {
     let node = arguments.node.node()?;
     let version = arguments.version;
-    let plan: ConfigPlan = decode_response(node.ask_running("POST", &format!("weir/plan?to={version}"), "")?)?;
+    let plan: ConfigPlan =
+        decode_response(node.ask_running("POST", &format!("weir/plan?to={version}"), "")?)?;
     let expect = check_revision(&plan, arguments.expect)?;
     match (arguments.json, arguments.dry_run) {
         (true, true) => print(serde_json::to_string_pretty(&plan)?),

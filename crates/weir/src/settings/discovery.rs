@@ -39,7 +39,8 @@ pub(super) fn yaml_to_json(node: &MarkedYaml<'_>) -> Value {
     match &node.data {
         YamlData::Sequence(items) => items.iter().map(yaml_to_json).collect(),
         YamlData::Mapping(entries) => {
-            let entry = |(key, value): (&MarkedYaml<'_>, &MarkedYaml<'_>)| (name_of(key), yaml_to_json(value));
+            let entry =
+                |(key, value): (&MarkedYaml<'_>, &MarkedYaml<'_>)| (name_of(key), yaml_to_json(value));
             Value::Object(entries.iter().map(entry).collect())
         }
         YamlData::Value(Scalar::String(text)) => Value::from(&**text),

@@ -128,7 +128,11 @@ fn settings(path: &Path, text: &str, faults: &mut Vec<SettingFault>) -> WrittenS
                 let faults = check(&blocks);
                 for found in &faults {
                     let name = format!("{name}{}", found.pointer.replace('/', "."));
-                    fault(discovery::find_pointer_line(value, &found.pointer, line), &name, found.reason.clone());
+                    fault(
+                        discovery::find_pointer_line(value, &found.pointer, line),
+                        &name,
+                        found.reason.clone(),
+                    );
                 }
                 if !faults.is_empty() {
                     continue;

@@ -71,7 +71,8 @@ impl Settings {
     pub(crate) fn from_file_text(path: &Path, text: &str) -> Result<LoadedSettings, Faults> {
         let mut faults = Vec::new();
         let mut written = WrittenSettings::defaults();
-        let (from_file, remarks) = file::parse_settings_file(path, text, &|name| std::env::var(name).ok(), &mut faults);
+        let (from_file, remarks) =
+            file::parse_settings_file(path, text, &|name| std::env::var(name).ok(), &mut faults);
         written.override_with(from_file);
         written.assume_etcd_password();
         Self::from_written(&written, faults).map(|settings| LoadedSettings { settings, remarks })

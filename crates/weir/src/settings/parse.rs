@@ -24,7 +24,9 @@ pub(super) use access_log_format::{parse_access_log_format, stream_access_log_fo
 pub(super) use acme::{
     acme_authorities, acme_challenges, acme_domains, acme_names, email, external_accounts,
 };
-pub(super) use addresses::{endpoints, family_order, hosts, listener, parse_listeners, name_servers, networks};
+pub(super) use addresses::{
+    endpoints, family_order, hosts, listener, name_servers, networks, parse_listeners,
+};
 pub(super) use secrets::{parse_admin_key, parse_admin_keys, parse_keyring, secret};
 pub(super) use stream::{stream_listeners, stream_routes};
 

@@ -2,7 +2,7 @@
 //! size and for plain output.
 
 use super::data::{NOW_S, Now, Overview, Top, TopRow};
-use super::numbers::{UNKNOWN, format_bytes, clean, mebibytes, millis, format_percent, rate, time_of_day};
+use super::numbers::{UNKNOWN, clean, format_bytes, format_percent, mebibytes, millis, rate, time_of_day};
 use super::state::TopState;
 use super::table::{Mark, ScreenLine, Tab, Tone, TonedText, lines, rest};
 use crate::terminal::Paint;

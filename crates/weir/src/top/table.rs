@@ -2,7 +2,7 @@
 //! are left out on a narrow terminal.
 
 use super::data::{Attention, Overview, Top, TopRow};
-use super::numbers::{UNKNOWN, format_bytes, clean, millis, format_percent, rate, time_of_day};
+use super::numbers::{UNKNOWN, clean, format_bytes, format_percent, millis, rate, time_of_day};
 
 /// The kinds of rows, in the order of their tabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use model::search::{CERTIFICATE_FIELDS, Searchable};
 use serde_json::{Value, json};
 
 use crate::admin::call::{AdminParts, Call};
-use crate::serve::list_query::{parse_filter, limit, now_ms};
+use crate::serve::list_query::{limit, now_ms, parse_filter};
 use crate::serve::{RefusalResponse, respond};
 use crate::summary::{ListState, Summary};
 

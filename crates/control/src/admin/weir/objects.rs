@@ -14,7 +14,7 @@ use model::search::{OBJECT_FIELDS, SearchFilter};
 use serde_json::{Value, json};
 
 use crate::admin::call::{AdminParts, Call};
-use crate::serve::list_query::{collection, parse_filter, limit, now_ms, whole_number};
+use crate::serve::list_query::{collection, limit, now_ms, parse_filter, whole_number};
 use crate::serve::query::Query;
 use crate::serve::{RefusalResponse, respond};
 use crate::summary::{Rates, SummaryRow};

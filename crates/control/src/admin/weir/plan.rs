@@ -154,7 +154,10 @@ async fn read(query: &Query, body: &Bytes) -> Result<(ConfigDocument, DesiredSet
 }
 
 /// The answer to a refused change.
-pub(in crate::admin) fn answer_set_refusal(refused: WholeRefused, document: Option<&ConfigDocument>) -> Response<Bytes> {
+pub(in crate::admin) fn answer_set_refusal(
+    refused: WholeRefused,
+    document: Option<&ConfigDocument>,
+) -> Response<Bytes> {
     match refused {
         WholeRefused::Write(refused) => refusal_of_write(refused),
         WholeRefused::Faulty(faults) => faulty(&faults, document),

@@ -21,9 +21,10 @@ pub(super) async fn answer_plugin_catalog(parts: &Arc<AdminParts>, name: Option<
         None => list(&parts),
         Some(name) => match parts.catalog().get(&name) {
             Some(plugin) => one(&parts, plugin),
-            None => {
-                respond::error_response(StatusCode::NOT_FOUND, format!("there is no plugin {name} in this instance"))
-            }
+            None => respond::error_response(
+                StatusCode::NOT_FOUND,
+                format!("there is no plugin {name} in this instance"),
+            ),
         },
     });
     answered.await.unwrap_or_else(|refusal| *refusal)
@@ -78,7 +79,8 @@ fn one(parts: &AdminParts, plugin: &CatalogPlugin) -> Response<Bytes> {
 
 fn describe(plugin: &CatalogPlugin) -> Value {
     let info = plugin.info();
-    let group = apisix_plugins::find_apisix_plugin(&info.name).map_or(EXTENSION, |plugin| plugin.family.title());
+    let group =
+        apisix_plugins::find_apisix_plugin(&info.name).map_or(EXTENSION, |plugin| plugin.family.title());
     let summary = plugin_pages::find_plugin_page(&info.name).map(|page| page.summary.replace('\n', " "));
     json!({
         "name": info.name,

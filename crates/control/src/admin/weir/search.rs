@@ -10,7 +10,7 @@ use model::search::{OBJECT_FIELDS, SearchFilter};
 use serde_json::{Value, json};
 
 use crate::admin::call::{AdminParts, Call};
-use crate::serve::list_query::{parse_filter, limit, now_ms};
+use crate::serve::list_query::{limit, now_ms, parse_filter};
 use crate::serve::{RefusalResponse, respond};
 use crate::summary::{Summary, SummaryRow};
 

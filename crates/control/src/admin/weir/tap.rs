@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::events::event_stream;
 use crate::admin::call::{AdminParts, Call};
-use crate::serve::list_query::{parse_filter, limit, number_to};
+use crate::serve::list_query::{limit, number_to, parse_filter};
 use crate::serve::role::Role;
 use crate::serve::streamed::Streamed;
 use crate::serve::{RefusalResponse, respond};

@@ -20,7 +20,11 @@ use crate::source::store::RevisionInfo;
 use crate::stored_key;
 
 /// Answers `weir/versions`, `weir/versions/N` and `weir/versions/N/objects/KIND/ID`.
-pub(super) async fn answer_versions(parts: &Arc<AdminParts>, path: &[String], call: &Call) -> Response<Bytes> {
+pub(super) async fn answer_versions(
+    parts: &Arc<AdminParts>,
+    path: &[String],
+    call: &Call,
+) -> Response<Bytes> {
     let answered = match path {
         [] => list(parts, call).await,
         [version] => one(parts, call, version).await,

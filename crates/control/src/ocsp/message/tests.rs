@@ -65,7 +65,11 @@ fn damaged_answers_are_refused() {
     }
     // Another authority's certificate, and a refusal of the responder.
     let other = Responder::new();
-    assert!(read_ocsp_response(&answer, &other.subject(), true, NOW_S).unwrap_err().contains("another certificate"));
+    assert!(
+        read_ocsp_response(&answer, &other.subject(), true, NOW_S)
+            .unwrap_err()
+            .contains("another certificate")
+    );
     let refusal = OcspResponse::try_later().to_der().unwrap();
     assert!(read_ocsp_response(&refusal, &subject, false, NOW_S).unwrap_err().contains("refused: TryLater"));
     let long = vec![0; ANSWER_MAX_BYTES + 1];
@@ -82,5 +86,7 @@ fn signature_is_not_looked_at_where_told_so() {
     // Nor is the verdict; the time of the response counts.
     let unknown = |times| responder.answer(&request, CertStatus::unknown(), times, Signer::Issuer);
     assert!(read_ocsp_response(&unknown(times(-60, 60)), &subject, true, NOW_S).is_ok());
-    assert!(read_ocsp_response(&unknown(times(-60, 0)), &subject, true, NOW_S).unwrap_err().contains("has ended"));
+    assert!(
+        read_ocsp_response(&unknown(times(-60, 0)), &subject, true, NOW_S).unwrap_err().contains("has ended")
+    );
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::{ObjectKey, ObjectKind};
 
 use super::super::Reconciler;
-use super::super::versions::{VersionFilter, VersionList, plan_of, decrypt_record_text};
+use super::super::versions::{VersionFilter, VersionList, decrypt_record_text, plan_of};
 use super::super::whole::{DesiredSet, Differing, WholeRefused, differences, unreadable};
 use super::super::write::WriteRefusal;
 use crate::plan::ConfigPlan;

@@ -170,7 +170,8 @@ impl EtcdSource {
         let mut operations: Vec<EtcdOperation> =
             differing.iter().map(|differing| differing.operation(&view, &reconciler.parts.sealer)).collect();
         let label = RevisionLabel { at_ms, source: terms.source, by: Arc::clone(terms.author) };
-        operations.push(build_note_operation(&label, operations.iter().map(|operation| operation.path.clone())));
+        operations
+            .push(build_note_operation(&label, operations.iter().map(|operation| operation.path.clone())));
         fits_into_one(&operations, self.max_operations)?;
         let collections: Vec<&str> = ObjectKind::ALL
             .into_iter()

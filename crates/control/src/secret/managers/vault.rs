@@ -93,7 +93,8 @@ impl SecretManager for Vault {
             return Err(SecretFailure::passing(format!("vault's answer has more than {MAX_FIELDS} fields")));
         }
         let field = |(name, value): (&str, &jsonx::Value)| {
-            let text = read_secret_text(value).filter(|text| !text.is_empty() && text.len() <= MAX_VALUE_BYTES)?;
+            let text =
+                read_secret_text(value).filter(|text| !text.is_empty() && text.len() <= MAX_VALUE_BYTES)?;
             Some((name.into(), text))
         };
         Ok(fields.iter().filter_map(field).collect())

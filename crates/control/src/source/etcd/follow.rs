@@ -70,8 +70,12 @@ impl FollowerCommands {
 }
 
 /// Follows etcd until `tell` returns false, because the receiver is gone.
-pub(crate) async fn follow_etcd<T, F>(etcd: SharedEtcd, space: KeySpace, follower: Arc<FollowerCommands>, tell: T)
-where
+pub(crate) async fn follow_etcd<T, F>(
+    etcd: SharedEtcd,
+    space: KeySpace,
+    follower: Arc<FollowerCommands>,
+    tell: T,
+) where
     T: Fn(Update) -> F,
     F: Future<Output = bool>,
 {

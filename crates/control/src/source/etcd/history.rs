@@ -34,7 +34,10 @@ struct NoteValue {
 }
 
 /// The operation that writes a note about a change of these objects, in the same transaction as the change.
-pub(crate) fn build_note_operation(label: &RevisionLabel, paths: impl Iterator<Item = String>) -> EtcdOperation {
+pub(crate) fn build_note_operation(
+    label: &RevisionLabel,
+    paths: impl Iterator<Item = String>,
+) -> EtcdOperation {
     let written = NoteValue {
         at_ms: label.at_ms,
         source: label.source,

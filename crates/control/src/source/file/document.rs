@@ -204,7 +204,8 @@ impl ConfigDocument {
         };
         for (index, item) in items.iter().enumerate() {
             let pointer = format!("/{DELETE}/{index}");
-            let key = item.as_str().and_then(|text| stored_key::parse_stored_key(text.trim_start_matches('/')));
+            let key =
+                item.as_str().and_then(|text| stored_key::parse_stored_key(text.trim_start_matches('/')));
             match key {
                 Some(key) => self.deletes.push((key, pointer)),
                 None => {
@@ -220,7 +221,10 @@ impl ConfigDocument {
         let kept: HashSet<&ObjectKey> = self.objects.iter().map(|object| &object.key).collect();
         let both = self.deletes.iter().filter(|(key, _)| kept.contains(key));
         let fault = |(key, pointer): &(ObjectKey, String)| {
-            self.fault(pointer, format!("{} is also an object of the set", stored_key::format_stored_key(key)))
+            self.fault(
+                pointer,
+                format!("{} is also an object of the set", stored_key::format_stored_key(key)),
+            )
         };
         let faults: Vec<FileFault> = both.map(fault).collect();
         self.faults.extend(faults);

@@ -78,7 +78,9 @@ impl SetStatement {
 
     /// Drops the indices of objects of these kinds.
     pub(crate) fn forget(&mut self, kinds: &[ObjectKind]) {
-        self.given.retain(|path, _| stored_key::parse_stored_key(path).is_none_or(|key| !kinds.contains(&key.kind)));
+        self.given.retain(|path, _| {
+            stored_key::parse_stored_key(path).is_none_or(|key| !kinds.contains(&key.kind))
+        });
     }
 
     /// Keeps the statement in the store, durable together with the other changes of the transaction.

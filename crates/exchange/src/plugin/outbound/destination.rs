@@ -155,11 +155,12 @@ mod tests {
 
     #[test]
     fn uris() {
-        let check = |uri: &str, expected: Result<(&str, u16, &str), &str>| match (read_uri_parts(uri), expected) {
-            (Ok(parts), Ok(expected)) => assert_eq!((&*parts.host, parts.port, &*parts.target), expected),
-            (Err(reason), Err(expected)) => assert!(reason.contains(expected), "{uri}: {reason}"),
-            (got, _) => panic!("{uri}: {:?}", got.map(|parts| parts.authority)),
-        };
+        let check =
+            |uri: &str, expected: Result<(&str, u16, &str), &str>| match (read_uri_parts(uri), expected) {
+                (Ok(parts), Ok(expected)) => assert_eq!((&*parts.host, parts.port, &*parts.target), expected),
+                (Err(reason), Err(expected)) => assert!(reason.contains(expected), "{uri}: {reason}"),
+                (got, _) => panic!("{uri}: {:?}", got.map(|parts| parts.authority)),
+            };
         check("http://logs.example:8080/in?a=b", Ok(("logs.example", 8080, "/in?a=b")));
         check("http://127.0.0.1:1024?aa=b", Ok(("127.0.0.1", 1024, "/?aa=b")));
         check("http://x.con", Ok(("x.con", 80, "/")));

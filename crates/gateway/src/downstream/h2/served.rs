@@ -59,7 +59,14 @@ pub(super) async fn serve_h2_request(
     let ServedExchange { outcome, log } = match refused {
         None => pipeline::run_pipeline(&context, exchange, &mut downstream, &deadline).await,
         Some(failure) => {
-            PooledBox::pin(pipeline::refuse_malformed_request(&context, exchange, &mut downstream, &deadline, failure)).await
+            PooledBox::pin(pipeline::refuse_malformed_request(
+                &context,
+                exchange,
+                &mut downstream,
+                &deadline,
+                failure,
+            ))
+            .await
         }
     };
     match outcome {
@@ -90,6 +97,10 @@ pub(super) fn log_malformed_requests(link: &DownstreamH2Link, connection: &Conne
         exchange.times.started_ns = context.local.recent_ns();
         exchange.connection = connection.clone();
         exchange.stats.request_bytes = refused.block_bytes as u64;
-        pipeline::log_refused_request(context, exchange, ExchangeFailure::new(Cause::BadRequest, refused.reason));
+        pipeline::log_refused_request(
+            context,
+            exchange,
+            ExchangeFailure::new(Cause::BadRequest, refused.reason),
+        );
     }
 }

@@ -122,7 +122,14 @@ async fn exchange(
     let ServedExchange { outcome, log } = match refused {
         None => pipeline::run_pipeline(&context, exchange, &mut downstream, deadline).await,
         Some(failure) => {
-            PooledBox::pin(pipeline::refuse_malformed_request(&context, exchange, &mut downstream, deadline, failure)).await
+            PooledBox::pin(pipeline::refuse_malformed_request(
+                &context,
+                exchange,
+                &mut downstream,
+                deadline,
+                failure,
+            ))
+            .await
         }
     };
     deadline.clear_cap();

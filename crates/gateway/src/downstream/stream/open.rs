@@ -55,7 +55,9 @@ pub(super) async fn open_session(
     }
     let taken = first_bytes.into_buffer();
     let connected = node::connect_session_node(opened, record, &route, upstream, taken).await;
-    connected.map(|node| SessionOpening::Connected(Box::new(node))).map_err(|failure| fail_session(record, failure))
+    connected
+        .map(|node| SessionOpening::Connected(Box::new(node)))
+        .map_err(|failure| fail_session(record, failure))
 }
 
 /// Finds the route, and lets its plugins decide.
@@ -197,7 +199,10 @@ pub(in crate::downstream) fn upstream_of(
 }
 
 /// Notes why the session fails.
-pub(in crate::downstream) fn fail_session(record: &mut SessionRecord, failure: ExchangeFailure) -> SessionEnd {
+pub(in crate::downstream) fn fail_session(
+    record: &mut SessionRecord,
+    failure: ExchangeFailure,
+) -> SessionEnd {
     record.session.reason = Some(failure.detail.clone());
     SessionEnd::Failed(failure.cause)
 }

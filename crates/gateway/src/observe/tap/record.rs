@@ -21,7 +21,11 @@ const ID_BYTES_MAX: usize = 128;
 const DETAIL_BYTES_MAX: usize = 512;
 
 /// The record of `exchange`, which was served by `revision`; `upstream` is the identity of its upstream.
-pub(super) fn build_request_record(exchange: &Exchange, revision: u64, upstream: Option<&str>) -> RequestRecord {
+pub(super) fn build_request_record(
+    exchange: &Exchange,
+    revision: u64,
+    upstream: Option<&str>,
+) -> RequestRecord {
     let text = |builtin| exchange.variable(&Variable::Builtin(builtin));
     let local = exchange.local();
     let (seconds, nanoseconds) = local.wall_at(exchange.times.started_ns);

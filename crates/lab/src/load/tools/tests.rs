@@ -310,7 +310,10 @@ fn intended_origin_failure_is_not_counted() {
     let mut wrk = load("tool: wrk, connections: 1");
     wrk.expect = Expect { failing_one_in: 10, ..Expect::default() };
     // 72 of 932 are within one in ten and the allowed deviation.
-    assert_eq!(parse_tool_report(&wrk, report!("wrk-bad")).unwrap().failures, Failures { broken: 1035, ..NONE });
+    assert_eq!(
+        parse_tool_report(&wrk, report!("wrk-bad")).unwrap().failures,
+        Failures { broken: 1035, ..NONE }
+    );
     wrk.expect.failing_one_in = 100;
     assert_eq!(parse_tool_report(&wrk, report!("wrk-bad")).unwrap().failures.status, 72 - 20);
 }
@@ -318,7 +321,10 @@ fn intended_origin_failure_is_not_counted() {
 #[test]
 fn invalid_report_gives_its_last_line() {
     let check = |tool: &str, text: &str, reason: &str| {
-        let error = format!("{:#}", parse_tool_report(&load(&format!("tool: {tool}, connections: 1")), text).unwrap_err());
+        let error = format!(
+            "{:#}",
+            parse_tool_report(&load(&format!("tool: {tool}, connections: 1")), text).unwrap_err()
+        );
         assert!(error.contains(reason), "{tool}: {error}");
     };
     let refused = "unable to connect to 127.0.0.1:1 Connection refused\n\n";

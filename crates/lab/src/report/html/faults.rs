@@ -16,7 +16,11 @@ pub(super) fn render_faults_section(report: &RunReport) -> String {
     for fault in EndpointFault::ALL {
         let runs = tables::runs(faults, fault);
         if !runs.is_empty() {
-            out += &format!("<h3>{}</h3>{}", escape(fault.title()), html_table(&tables::build_fault_table(&runs)));
+            out += &format!(
+                "<h3>{}</h3>{}",
+                escape(fault.title()),
+                html_table(&tables::build_fault_table(&runs))
+            );
             out += &notes::folded("Columns, and failures by kind", &tables::collect_fault_remarks(&runs));
         }
     }

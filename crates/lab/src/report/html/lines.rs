@@ -23,7 +23,12 @@ pub(super) fn draw_lines(series: &[LineSeries], interval_s: f64, label: &str) ->
     let (up, longest) =
         (Linear::new(greatest * 1.05, bottom, top), series.iter().map(|one| one.values.len()).max());
     let left = text_width(
-        up.ticks().iter().map(|tick| number::format_number(*tick)).collect::<Vec<_>>().iter().map(String::as_str),
+        up.ticks()
+            .iter()
+            .map(|tick| number::format_number(*tick))
+            .collect::<Vec<_>>()
+            .iter()
+            .map(String::as_str),
     ) + GAP;
     let along = Linear::new((longest.unwrap_or(1).max(2) - 1) as f64 * interval_s, left, right);
     let mut svg = Svg::new(WIDTH);

@@ -8,7 +8,11 @@ use crate::report::terminal;
 use crate::result::{RunReport, ScenarioResult};
 
 /// The notes of a scenario; empty if there are none.
-pub(super) fn render_scenario_notes(report: &RunReport, result: &ScenarioResult, summaries: &[Summary<'_>]) -> String {
+pub(super) fn render_scenario_notes(
+    report: &RunReport,
+    result: &ScenarioResult,
+    summaries: &[Summary<'_>],
+) -> String {
     let measured: Vec<&Summary<'_>> = summaries.iter().filter(|summary| summary.rounds > 0).collect();
     let sentences = result.notes.iter().cloned().chain(libraries::note_tls_libraries(report, result));
     let mut out: String = sentences.map(|note| format!("<p class=\"noted\">{}</p>", escape(&note))).collect();

@@ -237,7 +237,9 @@ impl View<'_> {
         );
         for one in &drawn {
             let mut cells = vec![Cell::text(&one.row.title)];
-            cells.extend(one.values.iter().map(|value| Cell::number(number::format_number(*value), Some(*value))));
+            cells.extend(
+                one.values.iter().map(|value| Cell::number(number::format_number(*value), Some(*value))),
+            );
             cells.resize(steps + 1, Cell::text(number::MISSING));
             table.rows.push(cells);
         }

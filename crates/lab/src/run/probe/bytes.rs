@@ -34,7 +34,10 @@ pub(super) fn probe_layer4(protocol: ScenarioProtocol, address: SocketAddr) -> a
 }
 
 /// Checks long messages, and that a client with another name does not reach the origin.
-pub(in crate::run) fn check_layer4_forwarding(protocol: ScenarioProtocol, address: SocketAddr) -> anyhow::Result<()> {
+pub(in crate::run) fn check_layer4_forwarding(
+    protocol: ScenarioProtocol,
+    address: SocketAddr,
+) -> anyhow::Result<()> {
     match protocol {
         ScenarioProtocol::Udp => {
             let (sent, came) = datagram(address, LONG_DATAGRAM_BYTES)?;
@@ -126,7 +129,8 @@ mod tests {
     #[test]
     fn silence_and_refusal_are_errors() {
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let told = format!("{:#}", probe_layer4(ScenarioProtocol::Udp, silent.local_addr().unwrap()).unwrap_err());
+        let told =
+            format!("{:#}", probe_layer4(ScenarioProtocol::Udp, silent.local_addr().unwrap()).unwrap_err());
         assert!(told.contains("does not come back"), "{told}");
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

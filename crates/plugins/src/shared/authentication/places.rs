@@ -97,7 +97,10 @@ mod tests {
         let mut scene = Scene::new();
         let exchange = scene.exchange(REQUEST);
         assert_eq!(read_single_field(&exchange, "x"), Ok(Some(&b"1"[..])));
-        assert_eq!((read_single_field(&exchange, "Y"), read_single_field(&exchange, "z")), (Err(Doubled), Ok(None)));
+        assert_eq!(
+            (read_single_field(&exchange, "Y"), read_single_field(&exchange, "z")),
+            (Err(Doubled), Ok(None))
+        );
         assert_eq!(argument(&exchange, "b"), Ok(Some(Cow::from(&b"2 A"[..]))));
         assert_eq!(argument(&exchange, "b2"), Ok(Some(Cow::from(&b""[..]))));
         assert_eq!((argument(&exchange, "a"), argument(&exchange, "A")), (Err(Doubled), Ok(None)));

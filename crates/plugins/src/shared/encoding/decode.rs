@@ -89,7 +89,11 @@ pub(crate) fn decode_content(
 
 /// The beginning of a body, decoded by its `Content-Encoding`: at most `limit_bytes`, and less of a body that
 /// is cut, malformed or too dense. Nothing if not a byte can be decoded.
-pub(crate) fn decode_content_prefix(content_encoding: &[u8], body: &[u8], limit_bytes: usize) -> Option<Vec<u8>> {
+pub(crate) fn decode_content_prefix(
+    content_encoding: &[u8],
+    body: &[u8],
+    limit_bytes: usize,
+) -> Option<Vec<u8>> {
     let mut decoded = Vec::new();
     let whole = decode_into(content_encoding, body, limit_bytes, &mut decoded);
     (whole.is_ok() || !decoded.is_empty()).then_some(decoded)

@@ -67,7 +67,10 @@ fn subject_key(info: &SubjectPublicKeyInfo<'_>) -> Result<PublicKey, String> {
 
 fn rsa(der: &[u8]) -> Result<PublicKey, String> {
     let (_, key) = RSAPublicKey::from_der(der).map_err(|_| malformed("RSA key"))?;
-    Ok(PublicKey::Rsa { modulus: strip_leading_zeros(key.modulus), exponent: strip_leading_zeros(key.exponent) })
+    Ok(PublicKey::Rsa {
+        modulus: strip_leading_zeros(key.modulus),
+        exponent: strip_leading_zeros(key.exponent),
+    })
 }
 
 /// The number without leading zeros, as the library wants it.

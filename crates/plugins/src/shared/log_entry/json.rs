@@ -223,7 +223,8 @@ mod tests {
                 let mut fields = compiled.render(&exchange);
                 add_route_ids(&mut fields, &exchange, false);
                 fields.entry("route_id").or_insert_with(|| "no-matched".into());
-                let written: Value = serde_json::from_slice(&render_chosen_entry(&compiled, &exchange)).unwrap();
+                let written: Value =
+                    serde_json::from_slice(&render_chosen_entry(&compiled, &exchange)).unwrap();
                 assert_eq!(written, Value::Object(fields), "{format} {has_route}");
             }
         }

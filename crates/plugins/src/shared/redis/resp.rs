@@ -221,7 +221,8 @@ mod tests {
 
     #[test]
     fn what_is_no_reply_is_refused() {
-        let check = |text: &[u8]| assert!(parse_redis_reply(text).is_err(), "{:?}", String::from_utf8_lossy(text));
+        let check =
+            |text: &[u8]| assert!(parse_redis_reply(text).is_err(), "{:?}", String::from_utf8_lossy(text));
         check(b"HTTP/1.1 400 Bad Request\r\n");
         check(b"$x\r\n");
         check(b"$-2\r\n");

@@ -203,7 +203,9 @@ impl Topology {
         write_command(&[b"CLUSTER", b"SLOTS"], &mut command);
         for turn in 0..cluster.seeds.len() {
             let seed = cluster.seed(turn);
-            let Ok(reply) = lane::send_redis_commands(worker, &seed, command.clone(), 1).await else { continue };
+            let Ok(reply) = lane::send_redis_commands(worker, &seed, command.clone(), 1).await else {
+                continue;
+            };
             let ranges = ranges(&reply, &seed.place);
             if !ranges.is_empty() {
                 cluster.take_in(&ranges, &self.nodes);

@@ -28,7 +28,11 @@ pub(super) enum OriginResponse {
 
 /// Writes the response to a request, or its beginning, to `output`. `body_bytes` is the length of the
 /// request's body.
-pub(super) fn choose_response(head: &OriginRequestHead<'_>, body_bytes: u64, output: &mut Vec<u8>) -> OriginResponse {
+pub(super) fn choose_response(
+    head: &OriginRequestHead<'_>,
+    body_bytes: u64,
+    output: &mut Vec<u8>,
+) -> OriginResponse {
     let mut reply = OriginResponseWriter { head, output };
     if head.target == b"/checked-out" {
         return reply.known(&SMALL, SMALL_BODY);

@@ -81,7 +81,11 @@ fn entries(draft: &mut Draft<'_>, spot: &Spot<'_>, default_port: &str) -> Vec<Li
                 None => continue,
             },
         };
-        if check_listen_address(draft, &spot.at(), &join_ip_port(entry.ip.as_deref().unwrap_or("0.0.0.0"), &entry.port)) {
+        if check_listen_address(
+            draft,
+            &spot.at(),
+            &join_ip_port(entry.ip.as_deref().unwrap_or("0.0.0.0"), &entry.port),
+        ) {
             entries.push(entry);
         }
     }

@@ -2,7 +2,7 @@
 //! module, of which one list of peers serves both. Opens nothing.
 
 use super::draft::{At, Draft, Spot};
-use super::listeners::{join_ip_port, check_listen_address, remark_unknown_names};
+use super::listeners::{check_listen_address, join_ip_port, remark_unknown_names};
 
 /// The keys that depend on each other.
 #[derive(Default)]

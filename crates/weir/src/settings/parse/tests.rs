@@ -36,8 +36,10 @@ fn addresses() {
 
 #[test]
 fn amounts_of_memory() {
-    let check = |text: &str, expected: Result<MemoryLimit, &str>| match (parse_memory_limit(&given(text)), expected)
-    {
+    let check = |text: &str, expected: Result<MemoryLimit, &str>| match (
+        parse_memory_limit(&given(text)),
+        expected,
+    ) {
         (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{text}"),
         (Err(reason), Err(part)) => assert!(reason.contains(part), "{text}: {reason}"),
         (found, expected) => panic!("{text}: {found:?}, not {expected:?}"),
@@ -103,7 +105,10 @@ fn versions_and_plugins() {
         assert!(parse_version(&given(text)).is_err(), "{text}");
     }
     assert_eq!(parse_enabled_plugins(&given("all")), Ok(None));
-    assert_eq!(parse_enabled_plugins(&given("cors, key-auth")), Ok(Some(vec!["cors".to_owned(), "key-auth".to_owned()])));
+    assert_eq!(
+        parse_enabled_plugins(&given("cors, key-auth")),
+        Ok(Some(vec!["cors".to_owned(), "key-auth".to_owned()]))
+    );
     assert_eq!(
         parse_enabled_plugins(&SettingTexts { values: Vec::new(), place: SettingLocation::Flag }),
         Ok(Some(Vec::new()))

@@ -12,7 +12,11 @@ use message::query::{arguments, decode};
 
 /// All parts, the ids of the route and of its service, and further fields that have the name of no part; a
 /// request without a route has `no-matched` in place of its id.
-pub(crate) fn render_full_entry(exchange: &Exchange, bodies: &LoggedBodies, extra: Option<&LogFormat>) -> Vec<u8> {
+pub(crate) fn render_full_entry(
+    exchange: &Exchange,
+    bodies: &LoggedBodies,
+    extra: Option<&LogFormat>,
+) -> Vec<u8> {
     in_scratch(exchange, |out| write(out, exchange, bodies, extra))
 }
 
