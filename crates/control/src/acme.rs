@@ -155,8 +155,8 @@ impl Drop for Acme {
 }
 
 /// The certificates that an instance with a resource file has ordered before.
-pub(crate) fn beside_file(shared: &SharedState, sealer: &Sealer) -> Vec<(ObjectKey, Arc<str>)> {
-    objects::beside_file(shared, sealer)
+pub(crate) fn load_ordered_certificates(shared: &SharedState, sealer: &Sealer) -> Vec<(ObjectKey, Arc<str>)> {
+    objects::read_objects_beside_file(shared, sealer)
 }
 
 /// A name that no other process has.

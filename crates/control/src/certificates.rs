@@ -13,7 +13,7 @@ use crate::serve::respond;
 const MAX_LISTED: usize = 1000;
 
 /// Answers with the certificates that end first, and the number of all.
-pub(crate) fn answer(certificates: &dyn Certificates) -> Response<Bytes> {
+pub(crate) fn answer_certificate_status(certificates: &dyn Certificates) -> Response<Bytes> {
     let (list, total) = certificates.certificates(MAX_LISTED);
     let list: Vec<Value> = list.iter().map(describe).collect();
     respond::json(StatusCode::OK, &json!({ "total": total, "list": list }))

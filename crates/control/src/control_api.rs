@@ -66,7 +66,7 @@ impl Handler for ControlApi {
     }
 
     fn too_large(&self, _size: Option<u64>, _limit: usize) -> Response<Bytes> {
-        respond::error(StatusCode::PAYLOAD_TOO_LARGE, "no body is expected here")
+        respond::error_response(StatusCode::PAYLOAD_TOO_LARGE, "no body is expected here")
     }
 
     fn max_body_bytes(&self, _: &Parts) -> usize {
@@ -82,12 +82,12 @@ impl Handler for ControlApi {
                 (&Method::GET, ["v1", "weir", "verdicts", rest @ ..]) => {
                     let path: Vec<String> = rest.iter().map(|step| (*step).to_owned()).collect();
                     let query = Query::parse(request.uri().query().unwrap_or_default());
-                    verdict::answer(&parts.view.load(), &path, query.get("kind"))
+                    verdict::answer_verdicts(&parts.view.load(), &path, query.get("kind"))
                 }
                 (&Method::GET, ["v1", "weir", "upstreams", rest @ ..]) => {
                     let query = Query::parse(request.uri().query().unwrap_or_default());
                     let path = rest.iter().map(|step| (*step).to_owned()).collect();
-                    upstreams::answer(parts.reports.clone(), path, query).await
+                    upstreams::answer_upstreams(parts.reports.clone(), path, query).await
                 }
                 (&Method::GET, ["v1", rest @ ..]) => match parts.of_plugin(request.uri()) {
                     Some(response) => response,
@@ -98,15 +98,16 @@ impl Handler for ControlApi {
                     let explain = parts.reports.explain.clone();
                     // It needs no key, so that it is told as much as a viewer.
                     let role = Role::Viewer;
-                    explain::answer(explain, parts.view.load(), &parts.catalog(), body.as_ref(), role).await
+                    explain::answer_explain(explain, parts.view.load(), &parts.catalog(), body.as_ref(), role)
+                        .await
                 }
                 (&Method::PUT, ["v1", "weir", "log_level"]) => {
-                    log_level::put(parts.reports.log_level.as_deref(), request.body())
+                    log_level::put_log_level(parts.reports.log_level.as_deref(), request.body())
                 }
                 (&Method::POST, ["v1", "gc"]) => respond::empty(StatusCode::OK),
                 (&Method::PUT, ["v1", "plugins", "reload"]) => {
                     parts.reconcile.reload().await;
-                    respond::text(StatusCode::OK, "done")
+                    respond::text_response(StatusCode::OK, "done")
                 }
                 _ => respond::not_found(),
             };
@@ -145,7 +146,7 @@ impl ControlParts {
                 Some(written) => respond::json(StatusCode::OK, &self.metadata(written)),
                 None => missing(&format!("plugin metadata[{name}] not found")),
             },
-            ["weir", "certificates"] => certificates::answer(&*self.reports.certificates),
+            ["weir", "certificates"] => certificates::answer_certificate_status(&*self.reports.certificates),
             ["weir", "auto_routes"] => {
                 match self.discovery.as_ref().and_then(|discovery| discovery.auto_routes()) {
                     Some(routes) => respond::json(StatusCode::OK, &routes.shown()),
@@ -153,7 +154,7 @@ impl ControlParts {
                 }
             }
             ["weir", "listeners"] => respond::json(StatusCode::OK, &self.listeners()),
-            ["weir", "log_level"] => log_level::get(self.reports.log_level.as_deref()),
+            ["weir", "log_level"] => log_level::get_log_level(self.reports.log_level.as_deref()),
             ["discovery"] => match &self.discovery {
                 Some(discovery) => respond::json(StatusCode::OK, &discovery.states()),
                 None => respond::not_found(),
@@ -167,7 +168,7 @@ impl ControlParts {
             ["discovery", registry, "show_dump_file"] => {
                 match self.discovery.as_ref().and_then(|discovery| discovery.dump_file(registry)) {
                     Some(Ok(text)) => respond::with_body(StatusCode::OK, Bytes::from(text)),
-                    Some(Err(reason)) => respond::error(StatusCode::SERVICE_UNAVAILABLE, &reason),
+                    Some(Err(reason)) => respond::error_response(StatusCode::SERVICE_UNAVAILABLE, &reason),
                     None => respond::not_found(),
                 }
             }
@@ -227,7 +228,7 @@ impl ControlParts {
     /// The object with its secrets masked, because the control API needs no key.
     fn shown(&self, written: &WrittenObject) -> Value {
         let mut value: Value = serde_json::from_str(&written.text).unwrap_or_else(|_| json!({}));
-        secret_field::for_each(&self.catalog(), &written.key, &mut value, &mut |_, _, secret| {
+        secret_field::for_each_secret(&self.catalog(), &written.key, &mut value, &mut |_, _, secret| {
             MASK.clone_into(secret);
         });
         value
@@ -247,7 +248,7 @@ impl ControlParts {
     fn schema(&self) -> Value {
         let main: Map<String, Value> = ObjectKind::ALL
             .into_iter()
-            .map(|kind| (kind.singular().to_owned(), schema::of(kind).clone()))
+            .map(|kind| (kind.singular().to_owned(), schema::find_object_schema(kind).clone()))
             .collect();
         json!({
             "main": main,
@@ -398,7 +399,7 @@ fn names_domain(nodes: &Value) -> bool {
 }
 
 fn missing(message: &str) -> Response<Bytes> {
-    respond::error(StatusCode::NOT_FOUND, message)
+    respond::error_response(StatusCode::NOT_FOUND, message)
 }
 
 /// Replaces a secret.

@@ -50,7 +50,7 @@ static UNSAVED: Semaphore = Semaphore::const_new(2);
 /// `with` is checked as a write of it would be. A viewer may not ask with one, because it could name the
 /// secrets of this instance and show them; and is shown only those values of forwarded fields that it sent
 /// itself, or that the gateway makes.
-pub(crate) async fn answer(
+pub(crate) async fn answer_explain(
     explain: Option<Arc<dyn Explain>>,
     view: Arc<View>,
     catalog: &Arc<PluginCatalog>,
@@ -58,7 +58,7 @@ pub(crate) async fn answer(
     role: Role,
 ) -> Response<Bytes> {
     let Some(explain) = explain else {
-        return respond::error(StatusCode::NOT_FOUND, "this gateway cannot explain its routing");
+        return respond::error_response(StatusCode::NOT_FOUND, "this gateway cannot explain its routing");
     };
     if let Some(session) = body.and_then(|body| body.get("stream")) {
         return of_session(&*explain, session);
@@ -69,7 +69,7 @@ pub(crate) async fn answer(
         Err(fault) => return respond::bad(format!("the body is no question: {fault}")),
     };
     if role == Role::Viewer && question.with.is_some() {
-        return respond::error(StatusCode::FORBIDDEN, WITH_NEEDS_ADMIN);
+        return respond::error_response(StatusCode::FORBIDDEN, WITH_NEEDS_ADMIN);
     }
     let catalog = Arc::clone(catalog);
     let _turn = match &question.with {
@@ -103,12 +103,12 @@ fn record(
     role: Role,
 ) -> Result<Value, RefusalResponse> {
     let applied = question.with.as_ref().map(|with| laid_over(view, catalog, with)).transpose()?;
-    let mut record = explain.explain(question, applied.as_ref()).map_err(respond::refused)?;
+    let mut record = explain.explain(question, applied.as_ref()).map_err(respond::refuse_request)?;
     let faults = applied.as_ref().map_or(&view.snapshot, |applied| &applied.snapshot).faults();
     let all = faults.iter().chain(&view.compile_faults);
     let described = all
         .take(FAULTY_MAX)
-        .map(|fault| json!({ "key": fault.key.as_ref().map(stored_key::text), "reason": in_words(fault) }));
+        .map(|fault| json!({ "key": fault.key.as_ref().map(stored_key::format_stored_key), "reason": in_words(fault) }));
     record["faulty"] = described.collect();
     if role == Role::Viewer {
         hide_set_values(&mut record, question);
@@ -155,13 +155,14 @@ fn hide_fields(fields: &mut Value, asked: &[(String, String)]) {
 
 /// The configuration in force with the object of the question over it.
 fn laid_over(view: &View, catalog: &PluginCatalog, with: &ExplainWith) -> Result<Applied, RefusalResponse> {
-    let key = stored_key::parse(&with.key)
-        .ok_or_else(|| respond::refused(format!("with: `{}` is not a key such as routes/1", with.key)))?;
+    let key = stored_key::parse_stored_key(&with.key).ok_or_else(|| {
+        respond::refuse_request(format!("with: `{}` is not a key such as routes/1", with.key))
+    })?;
     let before = view.written(&key);
     let index = before.map(|written| written.created_index);
     let mut value = with.value.clone();
     hidden::put_back(catalog, &key, &mut value, before.map(|written| &*written.text))
-        .map_err(|fault| respond::refused(format!("with: {fault}")))?;
+        .map_err(|fault| respond::refuse_request(format!("with: {fault}")))?;
     let revision = view.revision();
     let written = WrittenObject {
         key: key.clone(),
@@ -222,7 +223,7 @@ mod tests {
             let view = Arc::new(View { snapshot: Snapshot::default(), ..View::default() });
             let catalog = catalog();
             let answered =
-                block_on(answer(Some(Arc::new(Forwards)), view, &catalog, Some(body), Role::Viewer));
+                block_on(answer_explain(Some(Arc::new(Forwards)), view, &catalog, Some(body), Role::Viewer));
             let (head, body) = answered.into_parts();
             (head.status, serde_json::from_slice::<Value>(&body).unwrap())
         };
@@ -237,7 +238,7 @@ mod tests {
         body["with"] = more.clone();
         let view = Arc::new(View { snapshot: Snapshot::default(), ..View::default() });
         let catalog = catalog();
-        let answered = block_on(answer(Some(Arc::new(Forwards)), view, &catalog, Some(&body), role));
+        let answered = block_on(answer_explain(Some(Arc::new(Forwards)), view, &catalog, Some(&body), role));
         let (head, body) = answered.into_parts();
         (head.status, serde_json::from_slice(&body).unwrap())
     }

@@ -100,7 +100,7 @@ pub(crate) fn activate(
 ///
 /// # Errors
 /// There is no version to go back to.
-pub(crate) fn rollback(
+pub(crate) fn roll_back_extension(
     loader: &dyn ExtensionLoader,
     mut object: Map<String, Value>,
 ) -> Result<Map<String, Value>, String> {
@@ -134,7 +134,7 @@ pub(crate) fn set_canary(
 }
 
 /// The versions without their contents, the newest first, with the part that each plays.
-pub(crate) fn list(
+pub(crate) fn list_extension_versions(
     loader: &dyn ExtensionLoader,
     mut object: Map<String, Value>,
 ) -> Result<Vec<Value>, String> {
@@ -262,7 +262,7 @@ mod tests {
     }
 
     fn states(object: Map<String, Value>) -> Vec<String> {
-        let listed = list(catalog().loader().unwrap(), object).unwrap();
+        let listed = list_extension_versions(catalog().loader().unwrap(), object).unwrap();
         listed.iter().map(|version| version["state"].as_str().unwrap().to_owned()).collect()
     }
 
@@ -277,9 +277,9 @@ mod tests {
         let digest = version_of(b"b");
         let active = activate(loader, second.clone(), &digest[..8]).unwrap();
         assert_eq!(states(active.clone()), ["active", "previous"]);
-        let back = rollback(loader, active.clone()).unwrap();
+        let back = roll_back_extension(loader, active.clone()).unwrap();
         assert_eq!(states(back), ["previous", "active"]);
-        assert!(rollback(loader, first).is_err());
+        assert!(roll_back_extension(loader, first).is_err());
         assert_eq!(activate(loader, second.clone(), "none").unwrap_err(), "there is no version none");
         let canary = object(json!({"version": &digest[..8], "percent": 5}));
         let tried = set_canary(loader, second, Some(canary)).unwrap();

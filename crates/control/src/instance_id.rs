@@ -22,7 +22,7 @@ pub fn is_id(text: &str) -> bool {
 ///
 /// # Errors
 /// The file cannot be read or written, holds no id, or the system has no random numbers.
-pub fn load_or_create(directory: &Path) -> io::Result<String> {
+pub fn load_or_create_instance_id(directory: &Path) -> io::Result<String> {
     let path = directory.join(FILE);
     match std::fs::read_to_string(&path) {
         Ok(text) if is_id(text.trim()) => return Ok(text.trim().to_owned()),
@@ -49,13 +49,13 @@ mod tests {
     fn id_is_made_once_and_kept() {
         let directory = tempfile::tempdir().unwrap();
         let folder = directory.path().join("data");
-        let id = load_or_create(&folder).unwrap();
+        let id = load_or_create_instance_id(&folder).unwrap();
         assert_eq!((id.len(), id.as_bytes()[14]), (36, b'4'), "{id}");
-        assert_eq!(load_or_create(&folder).unwrap(), id);
+        assert_eq!(load_or_create_instance_id(&folder).unwrap(), id);
         std::fs::write(folder.join(FILE), "gateway-1\n").unwrap();
-        assert_eq!(load_or_create(&folder).unwrap(), "gateway-1");
+        assert_eq!(load_or_create_instance_id(&folder).unwrap(), "gateway-1");
         std::fs::write(folder.join(FILE), "a b\n").unwrap();
-        assert!(load_or_create(&folder).unwrap_err().to_string().contains("holds no id"));
+        assert!(load_or_create_instance_id(&folder).unwrap_err().to_string().contains("holds no id"));
     }
 
     #[test]

@@ -51,8 +51,8 @@ pub enum KeyError {
 ///
 /// # Errors
 /// See [`KeyError`]; an existing file is never replaced.
-pub fn load_or_create(directory: &Path) -> Result<FoundKey, KeyError> {
-    if let Some(found) = find(directory)? {
+pub fn load_or_create_key(directory: &Path) -> Result<FoundKey, KeyError> {
+    if let Some(found) = find_key(directory)? {
         return Ok(found);
     }
     let path = directory.join(KEY_FILE);
@@ -69,7 +69,7 @@ pub fn load_or_create(directory: &Path) -> Result<FoundKey, KeyError> {
 ///
 /// # Errors
 /// See [`KeyError`].
-pub fn find(directory: &Path) -> Result<Option<FoundKey>, KeyError> {
+pub fn find_key(directory: &Path) -> Result<Option<FoundKey>, KeyError> {
     let path = directory.join(KEY_FILE);
     match File::open(&path) {
         Ok(file) => {
@@ -131,12 +131,12 @@ mod tests {
     fn key_is_made_once_and_read_again() {
         let parent = tempfile::tempdir().unwrap();
         let directory = parent.path().join("weir-data");
-        assert!(find(&directory).unwrap().is_none() && !directory.exists());
-        let made = load_or_create(&directory).unwrap();
+        assert!(find_key(&directory).unwrap().is_none() && !directory.exists());
+        let made = load_or_create_key(&directory).unwrap();
         assert_eq!(std::fs::metadata(&directory).unwrap().permissions().mode() & 0o777, 0o700);
         assert!(made.created && made.key.len() == 40);
         assert_eq!(std::fs::metadata(&made.path).unwrap().permissions().mode() & 0o777, 0o600);
-        let read = load_or_create(&directory).unwrap();
+        let read = load_or_create_key(&directory).unwrap();
         assert!(!read.created);
         assert_eq!(read.key, made.key);
     }
@@ -148,7 +148,7 @@ mod tests {
             let path = directory.path().join(KEY_FILE);
             std::fs::write(&path, text).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-            let refusal = load_or_create(directory.path()).unwrap_err().to_string();
+            let refusal = load_or_create_key(directory.path()).unwrap_err().to_string();
             assert!(refusal.contains(reason), "{refusal}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         };

@@ -54,7 +54,7 @@ pub use serve::role::Role;
 pub use serve::tls::TlsFiles;
 pub use source::etcd::{EtcdConfig, EtcdTls};
 pub use source::etcd::{EtcdState, EtcdStatus};
-pub use source::file::{FileFault, check};
+pub use source::file::{FileFault, check_resource_file};
 pub use start::{
     AdminConfig, Control, ControlConfig, ControlListeners, ControlStartError, EMULATED_VERSION, SourceConfig,
 };

@@ -18,13 +18,13 @@ struct LogLevelBody {
 }
 
 /// The level in force.
-pub(crate) fn get(log: Option<&dyn LogLevel>) -> Response<Bytes> {
+pub(crate) fn get_log_level(log: Option<&dyn LogLevel>) -> Response<Bytes> {
     log.map_or_else(not_here, shown)
 }
 
 /// Sets the level until the next change or the end of the process; 400 with the reason where the text is no
 /// level.
-pub(crate) fn put(log: Option<&dyn LogLevel>, body: &[u8]) -> Response<Bytes> {
+pub(crate) fn put_log_level(log: Option<&dyn LogLevel>, body: &[u8]) -> Response<Bytes> {
     let Some(log) = log else { return not_here() };
     let before = log.level();
     let set = jsonx::read::<LogLevelBody>(body, Bounds::SMALL)
@@ -35,7 +35,7 @@ pub(crate) fn put(log: Option<&dyn LogLevel>, body: &[u8]) -> Response<Bytes> {
             tracing::info!(before, now = log.level(), "the log level was changed");
             shown(log)
         }
-        Err(reason) => respond::error(StatusCode::BAD_REQUEST, reason),
+        Err(reason) => respond::error_response(StatusCode::BAD_REQUEST, reason),
     }
 }
 
@@ -44,5 +44,5 @@ fn shown(log: &dyn LogLevel) -> Response<Bytes> {
 }
 
 fn not_here() -> Response<Bytes> {
-    respond::error(StatusCode::NOT_FOUND, "the log of this gateway has a fixed level")
+    respond::error_response(StatusCode::NOT_FOUND, "the log of this gateway has a fixed level")
 }

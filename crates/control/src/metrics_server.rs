@@ -42,8 +42,8 @@ impl MetricsText for MetricsHandler {
         self.metrics.write_metrics(text);
         let view = self.view.load();
         etcd::write_metrics(&view, text);
-        store::write_metrics(text);
-        verdict::write_metrics(&view, text);
+        store::write_store_metrics(text);
+        verdict::write_verdict_metrics(&view, text);
         if let Some(acme) = &self.acme {
             acme.write_metrics(text);
         }

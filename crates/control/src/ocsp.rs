@@ -85,7 +85,7 @@ impl Ocsp {
     fn start_thread(&self) {
         let mut thread = self.thread.lock();
         if thread.is_none() {
-            match thread::start(Arc::clone(&self.shared)) {
+            match thread::start_ocsp_thread(Arc::clone(&self.shared)) {
                 Ok(started) => *thread = Some(started),
                 Err(error) => {
                     tracing::error!(%error, "no thread for OCSP: certificates are shown without responses")

@@ -52,7 +52,7 @@ fn changes(
     entries: Vec<(String, StoredRecord)>,
 ) -> Vec<SnapshotChange> {
     let change = |(path, record): (String, StoredRecord)| {
-        Some(stored_change(sealer, medium, stored_key::parse(&path)?, record))
+        Some(stored_change(sealer, medium, stored_key::parse_stored_key(&path)?, record))
     };
     entries.into_iter().filter_map(change).collect()
 }
@@ -62,7 +62,7 @@ fn changes(
 /// # Errors
 /// The faults because of which the file is no document, one `file:line: path: reason` per line.
 pub fn from_file(path: &Path) -> Result<Vec<SnapshotChange>, String> {
-    let document = file::read(path).map_err(|faults| {
+    let document = file::read_document(path).map_err(|faults| {
         let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
         lines.join("\n")
     })?;
@@ -73,7 +73,7 @@ pub fn from_file(path: &Path) -> Result<Vec<SnapshotChange>, String> {
 ///
 /// # Errors
 /// The objects of the set that are faulty.
-pub fn plan(
+pub fn plan_document(
     catalog: &PluginCatalog,
     objects: &[SnapshotChange],
     document: &file::ConfigDocument,
@@ -83,7 +83,7 @@ pub fn plan(
     let revision = objects.iter().map(of).max().unwrap_or_default();
     let snapshot = Snapshot::empty().apply(catalog, objects, revision, FaultPolicy::Lenient).snapshot;
     let view = View { snapshot, ..View::default() };
-    whole::plan(catalog, &view, &whole::DesiredSet::of(document, keep_others))
+    whole::plan_set(catalog, &view, &whole::DesiredSet::of(document, keep_others))
 }
 
 /// The answer of `GET weir/versions`, or with a version of `GET weir/versions/N`, for a store that no
@@ -109,7 +109,7 @@ pub fn history(
     let found = store.version(version)?;
     Ok(found.map(|(version, changed)| {
         let plan = versions::plan_of(catalog, sealer, StorageMedium::Store, version.parent, changed);
-        version_value(&version, &plan)
+        version_value(&version, &plan_document)
     }))
 }
 

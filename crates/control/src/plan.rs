@@ -113,7 +113,7 @@ pub fn between(
             field.hide(side, &secrets);
         }
     }
-    Some(ObjectChange { key: stored_key::text(key), action, fields })
+    Some(ObjectChange { key: stored_key::format_stored_key(key), action, fields })
 }
 
 /// Whether two texts mean the same object.

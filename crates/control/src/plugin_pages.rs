@@ -14,7 +14,7 @@ pub(crate) struct PluginPage {
 }
 
 /// The page of the plugin of that name; none for a plugin that was added to the program.
-pub(crate) fn page(name: &str) -> Option<PluginPage> {
+pub(crate) fn find_plugin_page(name: &str) -> Option<PluginPage> {
     static PAGES: LazyLock<HashMap<&'static str, PluginPage>> =
         LazyLock::new(|| REFERENCE.iter().map(|(name, text)| (*name, page_of(text))).collect());
     PAGES.get(name).copied()
@@ -54,7 +54,7 @@ mod tests {
     fn every_plugin_of_the_reference_has_page_and_cost() {
         for (name, file) in REFERENCE {
             assert!(file.starts_with(&format!("# {name}\n")), "{name}");
-            let page = page(name).unwrap_or_else(|| panic!("{name} has no page"));
+            let page = find_plugin_page(name).unwrap_or_else(|| panic!("{name} has no page"));
             assert!(page.summary.ends_with('.') && page.summary.len() < 400, "{name}: {}", page.summary);
             assert!(page.text.contains("\n## Configuration\n"), "{name}");
             // A plugin that waits for a process of its own has no figure.
@@ -62,7 +62,7 @@ mod tests {
             assert!(cost_ns(name).is_some() || COSTS_TEXT.contains(&unmeasured), "{name} has no cost");
         }
         assert!(REFERENCE.len() > 50, "{}", REFERENCE.len());
-        assert_eq!((page("nothing"), cost_ns("nothing")), (None, None));
+        assert_eq!((find_plugin_page("nothing"), cost_ns("nothing")), (None, None));
     }
 
     #[test]

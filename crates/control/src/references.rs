@@ -15,7 +15,7 @@ pub(crate) struct ObjectReference {
 }
 
 /// All names in the object `value` at `key`, in the order of the fields, at most [`NAMES_MAX`].
-pub(crate) fn of(key: &ObjectKey, value: &Value) -> Vec<ObjectReference> {
+pub(crate) fn find_references(key: &ObjectKey, value: &Value) -> Vec<ObjectReference> {
     let mut names = Vec::new();
     if let Some(target) = key.consumer_key() {
         names.push(ObjectReference { pointer: String::new(), target });
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     fn named(kind: ObjectKind, id: &str, value: &Value) -> Vec<String> {
-        let names = of(&ObjectKey::new(kind, id).unwrap(), value);
+        let names = find_references(&ObjectKey::new(kind, id).unwrap(), value);
         names.iter().map(|named| format!("{} {}", named.pointer, named.target)).collect()
     }
 

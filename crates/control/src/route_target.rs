@@ -24,7 +24,7 @@ pub(crate) fn service_of(object: &SnapshotObject) -> Option<ObjectKey> {
 }
 
 /// The upstream of a route or service: its own one, otherwise that of its service.
-pub(crate) fn of(snapshot: &Snapshot, object: &SnapshotObject) -> Option<RouteTarget> {
+pub(crate) fn find_route_target(snapshot: &Snapshot, object: &SnapshotObject) -> Option<RouteTarget> {
     let own = match &object.resource {
         Resource::Route(route) => route.upstream_id.as_ref(),
         Resource::Service(service) => service.upstream_id.as_ref(),
@@ -35,6 +35,6 @@ pub(crate) fn of(snapshot: &Snapshot, object: &SnapshotObject) -> Option<RouteTa
         Some(id) => Some(RouteTarget::Upstream(ObjectKey::of(ObjectKind::Upstream, id))),
         None if object.resource.upstream().is_some() => Some(RouteTarget::Inside(object.key().clone())),
         // A service refers to no other service, so that this ends.
-        None => of(snapshot, snapshot.get(&service_of(object)?)?),
+        None => find_route_target(snapshot, snapshot.get(&service_of(object)?)?),
     }
 }

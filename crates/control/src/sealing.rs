@@ -93,7 +93,7 @@ impl Sealer {
         let Some(ring_key) = self.ring.first() else { return Cow::Borrowed(text) };
         let Ok(mut object) = serde_json::from_str::<Value>(text) else { return Cow::Borrowed(text) };
         let mut sealed = false;
-        secret_field::for_each(&self.catalog, key, &mut object, &mut |_, form, secret| {
+        secret_field::for_each_secret(&self.catalog, key, &mut object, &mut |_, form, secret| {
             if form == SecretForm::Any || secret.starts_with(PEM_START) {
                 *secret = ring_key.seal(secret);
                 sealed = true;
@@ -176,7 +176,7 @@ impl Sealer {
         }
         let Ok(mut object) = serde_json::from_str::<Value>(text) else { return Ok(Cow::Borrowed(text)) };
         let (mut opened, mut closed) = (false, None);
-        secret_field::for_each(&self.catalog, key, &mut object, &mut |place, form, secret| {
+        secret_field::for_each_secret(&self.catalog, key, &mut object, &mut |place, form, secret| {
             // Only PEM is encrypted in the fields of private keys; a reference, or a text that is no key, is
             // stored as it is.
             let may_be_plain = plain == Plain::MayBe || form == SecretForm::PrivateKey;

@@ -76,7 +76,10 @@ impl Secrets {
                 changed.extend(cache.set_manager(&difference.key.id, manager, now));
             }
             let references = |object: &Arc<SnapshotObject>| -> Vec<Arc<str>> {
-                secret_reference::of(&object.resource).into_iter().map(|(_, text)| text.into()).collect()
+                secret_reference::list_secret_references(&object.resource)
+                    .into_iter()
+                    .map(|(_, text)| text.into())
+                    .collect()
             };
             for reference in difference.after.iter().flat_map(references) {
                 match file_path(&reference) {
@@ -105,7 +108,7 @@ impl Secrets {
     fn start_thread(&self) {
         let mut thread = self.thread.lock();
         if thread.is_none() {
-            match thread::start(Arc::clone(&self.shared)) {
+            match thread::start_secrets_thread(Arc::clone(&self.shared)) {
                 Ok(started) => *thread = Some(started),
                 Err(error) => tracing::error!(%error, "no thread for secrets: references stay unresolved"),
             }
@@ -127,7 +130,7 @@ impl Secrets {
     pub(crate) fn faults(&self, applied: &Applied) -> Vec<ConfigFault> {
         let objects = applied.diff.iter().filter_map(|difference| difference.after.as_ref());
         let unresolved = |object: &Arc<SnapshotObject>| -> Vec<ConfigFault> {
-            let references = secret_reference::of(&object.resource);
+            let references = secret_reference::list_secret_references(&object.resource);
             let fault = |(pointer, reference): (String, &str)| {
                 let reason = self.value(reference).err()?;
                 let reason = format!("{reference} leads nowhere: {reason}");

@@ -155,7 +155,8 @@ pub(crate) async fn serve(
                     let seat = Arc::new(seat);
                     // Answers are written in one piece; waiting for more would only delay them.
                     let _ = stream.set_nodelay(true);
-                    let secured = secure::open(stream, peer, &seat, tls.as_deref(), &mut stop).await;
+                    let secured =
+                        secure::open_connection(stream, peer, &seat, tls.as_deref(), &mut stop).await;
                     if let Some(stream) = secured {
                         connection(stream, peer, seat, handler, stop, (busy, first)).await;
                     }

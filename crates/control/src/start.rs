@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use model::report::MetricsText;
 
-use crate::acme::{Acme, AcmeParts, beside_file};
+use crate::acme::{Acme, AcmeParts, load_ordered_certificates};
 use crate::extension_folder::{FolderParts, FollowedFolder};
 use crate::reconcile::source::ConfigSource;
 use crate::reconcile::{HandOver, Reconcile, ReconcileParts, WriteGate};
@@ -83,7 +83,8 @@ impl Control {
             ServerInfoReport::start(access.etcd, &access.prefix, instance, ttl_s, &access.runtime)
         });
         let beside = acme.as_ref().filter(|_| is_file);
-        let beside_file = beside.map(|(_, shared)| beside_file(shared, &sealer)).unwrap_or_default();
+        let beside_file =
+            beside.map(|(_, shared)| load_ordered_certificates(shared, &sealer)).unwrap_or_default();
         let auto_routes = config
             .discovery
             .as_ref()

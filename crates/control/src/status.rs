@@ -53,8 +53,8 @@ impl StatusHandler {
                     &json!({ "status": "error", "error": missing }),
                 ),
             },
-            "/status/certificates" => certificates::answer(&*self.certificates),
-            _ => respond::error(StatusCode::NOT_FOUND, "not found"),
+            "/status/certificates" => certificates::answer_certificate_status(&*self.certificates),
+            _ => respond::error_response(StatusCode::NOT_FOUND, "not found"),
         }
     }
 }
@@ -64,13 +64,13 @@ impl Handler for StatusHandler {
         if matches!(head.method, Method::GET | Method::HEAD) {
             return Ok(());
         }
-        let mut refusal = respond::error(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD");
+        let mut refusal = respond::error_response(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD");
         refusal.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
         Err(Box::new(refusal))
     }
 
     fn too_large(&self, _size: Option<u64>, _limit: usize) -> Response<Bytes> {
-        respond::error(StatusCode::PAYLOAD_TOO_LARGE, "no body is expected here")
+        respond::error_response(StatusCode::PAYLOAD_TOO_LARGE, "no body is expected here")
     }
 
     fn max_body_bytes(&self, _: &Parts) -> usize {

@@ -4,12 +4,12 @@
 use model::{ObjectKey, ObjectKind};
 
 /// The text of a key in the store.
-pub(crate) fn text(key: &ObjectKey) -> String {
+pub(crate) fn format_stored_key(key: &ObjectKey) -> String {
     key.path().trim_start_matches('/').to_owned()
 }
 
 /// The key of a text found in the store; none when this version knows no such object.
-pub(crate) fn parse(path: &str) -> Option<ObjectKey> {
+pub(crate) fn parse_stored_key(path: &str) -> Option<ObjectKey> {
     let (collection, id) = path.split_once('/')?;
     let kind = match ObjectKind::from_collection(collection)? {
         ObjectKind::Consumer if id.contains('/') => ObjectKind::Credential,
@@ -26,10 +26,10 @@ mod tests {
     #[test]
     fn key_is_parsed_from_its_text() {
         let check = |path: &str, kind: Option<ObjectKind>| {
-            let key = parse(path);
+            let key = parse_stored_key(path);
             assert_eq!(key.as_ref().map(|key| key.kind), kind, "{path}");
             if let Some(key) = key {
-                assert_eq!(text(&key), path);
+                assert_eq!(format_stored_key(&key), path);
             }
         };
         check("routes/1", Some(ObjectKind::Route));

@@ -98,7 +98,7 @@ impl TapHub {
     ) -> (Vec<Value>, u64) {
         let (records, lost) = self.shared.tap.failures();
         let matching = records.iter().filter(|record| filter.matches(&Searched { record, hides_queries }));
-        let shown = matching.take(limit).map(|record| json::record(record, hides_queries, true));
+        let shown = matching.take(limit).map(|record| json::describe_record(record, hides_queries, true));
         (shown.collect(), lost)
     }
 }

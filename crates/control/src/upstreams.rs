@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::certificates::shown_time;
 use crate::report::Reports;
-use crate::serve::list_query::{filter, limit};
+use crate::serve::list_query::{limit, parse_filter};
 use crate::serve::query::Query;
 use crate::serve::{RefusalResponse, respond};
 use crate::summary::{EndpointRates, rates};
@@ -19,7 +19,7 @@ const MAX_LISTED: usize = 1000;
 
 /// Answers with all upstreams, filtered by `q`, at most `limit`, or with the one that `path` names:
 /// `upstreams/1`, `routes/7`, or `1` for `upstreams/1`.
-pub(crate) async fn answer(reports: Reports, path: Vec<String>, query: Query) -> Response<Bytes> {
+pub(crate) async fn answer_upstreams(reports: Reports, path: Vec<String>, query: Query) -> Response<Bytes> {
     // Workers are waited for.
     let answered = respond::blocking(move || answer_now(&reports, &path, &query)).await;
     answered.unwrap_or_else(|refusal| *refusal)
@@ -39,13 +39,13 @@ fn answer_now(reports: &Reports, path: &[String], query: &Query) -> Response<Byt
         None => {
             let reason =
                 format!("no upstream is in force at {name}; write upstreams/ID, routes/ID or services/ID");
-            respond::error(StatusCode::NOT_FOUND, &reason)
+            respond::error_response(StatusCode::NOT_FOUND, &reason)
         }
     }
 }
 
 fn list(reports: &Reports, query: &Query) -> Result<Response<Bytes>, RefusalResponse> {
-    let filter = filter(query, &OBJECT_FIELDS)?;
+    let filter = parse_filter(query, &OBJECT_FIELDS)?;
     let limit = limit(query, MAX_LISTED, MAX_LISTED)?;
     let endpoints = EndpointRates::of(reports.traffic.as_deref());
     let all = reports.upstreams.upstreams(None);
@@ -119,7 +119,7 @@ fn node(upstream: &str, node: &NodeReport, endpoints: &EndpointRates) -> Value {
         "idle": null,
         "last_failure": last_failure(node, traffic.and_then(|traffic| traffic.last_failure)),
     });
-    rates::add(&mut described, traffic.map(|traffic| traffic.figures));
+    rates::add_figures(&mut described, traffic.map(|traffic| traffic.figures));
     if let Some(ewma_ms) = node.ewma_ms {
         // Microseconds are the resolution of the measurement.
         described["ewma_ms"] = json!((ewma_ms * 1_000.0).round() / 1_000.0);

@@ -120,13 +120,13 @@ impl View {
 
 /// Answers `verdicts` (`path` empty, faulty objects only, of `kind` where one is named) and
 /// `verdicts/KIND/ID`.
-pub(crate) fn answer(view: &View, path: &[String], kind: Option<&str>) -> Response<Bytes> {
+pub(crate) fn answer_verdicts(view: &View, path: &[String], kind: Option<&str>) -> Response<Bytes> {
     if path.is_empty() {
         return list(view, kind);
     }
     let target = ObjectPath::parse(path).filter(|target| target.sub_path.is_empty());
     let Some((kind, id)) = target.and_then(|target| Some((target.kind, target.key_id()?))) else {
-        return respond::error(
+        return respond::error_response(
             StatusCode::NOT_FOUND,
             "write verdicts, or verdicts/KIND/ID (verdicts/routes/1)",
         );
@@ -141,7 +141,7 @@ fn list(view: &View, kind: Option<&str>) -> Response<Bytes> {
     let kind = match kind.map(|name| ObjectKind::from_collection(name).ok_or(name)) {
         None => None,
         Some(Ok(kind)) => Some(kind),
-        Some(Err(name)) => return respond::error(StatusCode::BAD_REQUEST, unknown_kind(name)),
+        Some(Err(name)) => return respond::error_response(StatusCode::BAD_REQUEST, unknown_kind(name)),
     };
     let verdicts = view.verdicts(kind);
     let total = verdicts.len();
@@ -180,7 +180,7 @@ fn unknown_kind(name: &str) -> String {
 
 /// Appends the count of objects of each kind that are not in force as written, and the count of faults of the
 /// source as a whole.
-pub(crate) fn write_metrics(view: &View, text: &mut String) {
+pub(crate) fn write_verdict_metrics(view: &View, text: &mut String) {
     let mut counts: BTreeMap<(ObjectKind, VerdictState), usize> = BTreeMap::new();
     let mut skipped = 0;
     for verdict in view.verdicts(None) {

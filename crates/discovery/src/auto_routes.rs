@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use stdx::prometheus_text::{header, sample};
 
 use super::limits::{REASON_MAX_CHARS, shortened_to};
-pub(super) use template::{RouteTemplate, schema};
+pub(super) use template::{RouteTemplate, build_auto_routes_schema};
 
 /// The services that a registry lists, by name.
 pub(super) type Names = BTreeSet<Box<str>>;

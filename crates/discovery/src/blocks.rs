@@ -97,11 +97,11 @@ pub(super) fn split_user(url: &str) -> (String, Option<(String, String)>) {
     (format!("{scheme}://{host}"), Some((decoded(name), decoded(password))))
 }
 
-pub(super) fn default_interval() -> u64 {
+pub(super) fn default_fetch_interval_s() -> u64 {
     30
 }
 
-pub(super) fn default_weight() -> u32 {
+pub(super) fn default_instance_weight() -> u32 {
     100
 }
 

@@ -25,7 +25,7 @@ impl fmt::Display for BlockFault {
 
 /// All faults of the blocks of registries.
 #[must_use]
-pub fn check(blocks: &Map<String, Value>) -> Vec<BlockFault> {
+pub fn check_discovery_blocks(blocks: &Map<String, Value>) -> Vec<BlockFault> {
     blocks.iter().flat_map(|(name, block)| faults_of(name, block)).collect()
 }
 

@@ -34,7 +34,7 @@ pub(super) const KIND: RegistryKind =
 
 fn schema() -> Value {
     let mut schema = common_schema();
-    schema["properties"]["auto_routes"] = auto_routes::schema();
+    schema["properties"]["auto_routes"] = auto_routes::build_auto_routes_schema();
     schema["properties"]["skip_services"] = json!({
         "type": "array", "minItems": 1, "items": {"type": "string"},
         "description": "Services that are treated as unknown; `consul` always is."
@@ -266,7 +266,7 @@ impl Registry for Consul {
             let following = each_wanted(&services, |key| {
                 follow(self.agent.clone(), services.clone(), key, Arc::clone(&watches))
             });
-            tokio::join!(following, list::follow(&self.agent, &services));
+            tokio::join!(following, list::follow_consul_services(&self.agent, &services));
         })
     }
 }
@@ -282,7 +282,7 @@ async fn follow(agent: Agent, services: Services, key: ServiceKey, watches: Arc<
     let is_blocking = watch.is_some();
     loop {
         let answer = match agent.next(&target, &mut position, is_blocking).await {
-            Ok(body) => answer::instances(body.as_deref().unwrap_or(b"[]"), agent.block.weight),
+            Ok(body) => answer::read_consul_instances(body.as_deref().unwrap_or(b"[]"), agent.block.weight),
             Err(reason) => Err(reason),
         };
         let answer = match answer {

@@ -171,7 +171,7 @@ async fn follow(
     loop {
         let started = Instant::now();
         let found = match asked.acquire().await {
-            Ok(_permit) => records::find(&resolver, name, port, &dns.rules, &mut known).await,
+            Ok(_permit) => records::lookup_dns_instances(&resolver, name, port, &dns.rules, &mut known).await,
             // It is never closed.
             Err(_) => return,
         };

@@ -104,7 +104,7 @@ fn schema() -> Value {
             "user": {"description": "The user, where etcd asks for one.", "type": "string", "minLength": 1},
             "password": {"description": "The user's password.", "type": "string"},
             "tls": tls,
-            "auto_routes": auto_routes::schema()
+            "auto_routes": auto_routes::build_auto_routes_schema()
         },
         "required": ["host"],
         "dependencies": {"user": ["password"], "password": ["user"]},
@@ -207,7 +207,7 @@ impl EtcdRegistry {
             Some(values) => {
                 let mut collected = Collected::default();
                 for value in values.values() {
-                    collected.take(value::instance(value, is_secure(key), self.weight));
+                    collected.take(value::read_etcd_instance(value, is_secure(key), self.weight));
                 }
                 collected.finish().map(|(instances, reason)| ServiceLookup::Instances(instances, reason))
             }

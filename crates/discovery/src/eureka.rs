@@ -92,7 +92,7 @@ fn schema() -> Value {
                 "type": "boolean", "default": true
             },
             "tls": TlsSettings::schema(),
-            "auto_routes": auto_routes::schema()
+            "auto_routes": auto_routes::build_auto_routes_schema()
         },
         "required": ["host"],
         "additionalProperties": false

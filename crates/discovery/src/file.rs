@@ -32,7 +32,7 @@ fn schema() -> Value {
             "files": {"type": "array", "minItems": 1, "maxItems": 1000, "items": {"type": "string", "minLength": 1}, "description": "Files, folders (their `.json`, `.yaml` and `.yml` files), or `FOLDER/*.ENDING`."},
             "interval_ms": {"type": "integer", "minimum": 10, "maximum": 86_400_000, "default": 500, "description": "Milliseconds between two looks at the files."},
             "weight": {"type": "integer", "minimum": 0, "maximum": WEIGHT_MAX, "default": 1, "description": "The weight of targets without the label `__weight__`."},
-            "auto_routes": auto_routes::schema()
+            "auto_routes": auto_routes::build_auto_routes_schema()
         },
         "required": ["files"],
         "additionalProperties": false
@@ -216,7 +216,7 @@ fn read(path: &Path, weight: u32) -> Result<FileServices, String> {
     let text =
         outbound::regular_file::read_to_string(path, FILE_MAX_BYTES).map_err(|error| error.to_string())?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    groups::read(&text, &name, weight)
+    groups::read_target_groups(&text, &name, weight)
 }
 
 /// Files of all entries of the block.

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use testkit::wait_until;
 
-use super::parts::shown;
+use super::parts::show_instances;
 use super::{DiscoveryConfig, ServiceDiscovery};
 
 /// A followed service of a running registry.
@@ -49,12 +49,12 @@ impl Followed {
 
     /// Each instance as `HOST:PORT WEIGHT`.
     pub(super) fn shown(&self) -> Vec<String> {
-        shown(&self.last().instances)
+        show_instances(&self.last().instances)
     }
 
     /// The instances of every state since the start, as [`Followed::shown`] gives them.
     pub(super) fn all_shown(&self) -> Vec<Vec<String>> {
-        self.states.lock().iter().map(|nodes| shown(&nodes.instances)).collect()
+        self.states.lock().iter().map(|nodes| show_instances(&nodes.instances)).collect()
     }
 
     fn last(&self) -> ServiceNodes {

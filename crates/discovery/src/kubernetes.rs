@@ -44,8 +44,12 @@ use super::http::{HttpClient, HttpSettings};
 use super::{BuildContext, Registry, RegistryKind, Services};
 
 /// The registry `kubernetes`.
-pub(super) const KIND: RegistryKind =
-    RegistryKind { name: "kubernetes", has_ports_by_scheme: false, schema: config::schema, build };
+pub(super) const KIND: RegistryKind = RegistryKind {
+    name: "kubernetes",
+    has_ports_by_scheme: false,
+    schema: config::build_kubernetes_schema,
+    build,
+};
 
 struct Kubernetes {
     clusters: Vec<(KubernetesCluster, HttpClient)>,

@@ -47,7 +47,7 @@ use serde_json::{Map, Value};
 use stdx::address_family::AddressChoice;
 
 pub use auto_routes::AutoRoutes;
-pub use check::{BlockFault, check};
+pub use check::{BlockFault, check_discovery_blocks};
 pub(crate) use services::Services;
 use table::{DiscoveryShared, Unfollow};
 
@@ -126,7 +126,7 @@ impl ServiceDiscovery {
     /// # Errors
     /// A block is faulty, or the thread cannot be started.
     pub fn start(config: DiscoveryConfig) -> io::Result<ServiceDiscovery> {
-        let faults = check(&config.blocks);
+        let faults = check_discovery_blocks(&config.blocks);
         if let Some(fault) = faults.first() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, fault.to_string()));
         }
@@ -142,7 +142,7 @@ impl ServiceDiscovery {
         let context = BuildContext { policy: config.policy, addresses: config.addresses };
         let thread = match kinds.is_empty() {
             true => None,
-            false => Some(thread::start(Arc::clone(&shared), kinds, context)?),
+            false => Some(thread::start_discovery_thread(Arc::clone(&shared), kinds, context)?),
         };
         Ok(ServiceDiscovery { shared, thread: Mutex::new(thread), settle: config.settle })
     }
@@ -156,7 +156,7 @@ impl ServiceDiscovery {
 
     /// Appends the metrics of all registries. An instance without registries has none.
     pub fn write_metrics(&self, text: &mut String) {
-        show::write_metrics(&self.shared, text);
+        show::write_discovery_metrics(&self.shared, text);
         if let Some(routes) = &self.shared.auto_routes {
             routes.write_metrics(text);
         }

@@ -111,7 +111,7 @@ fn schema() -> Value {
                 "type": "integer", "minimum": 0, "maximum": 65_000, "default": 1000
             },
             "tls": TlsSettings::schema(),
-            "auto_routes": auto_routes::schema()
+            "auto_routes": auto_routes::build_auto_routes_schema()
         },
         "required": ["host"],
         "additionalProperties": false
@@ -160,7 +160,7 @@ impl Registry for Nacos {
                 tasks.spawn(NacosPush::new(push, policy, Arc::clone(&asker), following, sender).run());
                 Pushed { wanted, changed }
             });
-            tasks.spawn(list::follow(Arc::clone(&asker), services.clone(), interval));
+            tasks.spawn(list::follow_nacos_services(Arc::clone(&asker), services.clone(), interval));
             let polling = poll(services, interval, pushed, move |question| {
                 let asker = Arc::clone(&asker);
                 async move { asker.ask(&question.key).await }

@@ -148,7 +148,7 @@ impl Collected {
 ///
 /// # Errors
 /// The text is neither.
-pub(super) fn host(text: &str) -> Result<Box<str>, String> {
+pub(super) fn parse_host(text: &str) -> Result<Box<str>, String> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     match host_fault(bare) {
         None => Ok(bare.to_ascii_lowercase().into()),
@@ -214,7 +214,7 @@ pub(super) fn port(value: Option<&Value>) -> Result<u16, String> {
 ///
 /// # Errors
 /// The value is no number of that range.
-pub(super) fn weight(value: Option<&Value>, default: u32) -> Result<u32, String> {
+pub(super) fn parse_weight(value: Option<&Value>, default: u32) -> Result<u32, String> {
     let number = match value {
         None | Some(Value::Null) => return Ok(default),
         Some(Value::Number(number)) => number.as_f64(),
@@ -268,7 +268,7 @@ pub(super) const MAX_VALUE_BYTES: usize = 64 << 10;
 
 /// The instances in one line each, for tests.
 #[cfg(test)]
-pub(super) fn shown(instances: &[ServiceInstance]) -> Vec<String> {
+pub(super) fn show_instances(instances: &[ServiceInstance]) -> Vec<String> {
     instances
         .iter()
         .map(|instance| format!("{}:{} {}", instance.host, instance.port, instance.weight))
@@ -287,10 +287,10 @@ mod tests {
         for (text, expected) in
             [("10.0.0.1", "10.0.0.1"), ("[fe80::1]", "fe80::1"), ("::1", "::1"), ("A-1.svc_x", "a-1.svc_x")]
         {
-            assert_eq!(&*host(text).unwrap(), expected);
+            assert_eq!(&*parse_host(text).unwrap(), expected);
         }
         for text in ["", "a b", "a/b", "a:80", "-a", "a\r\nb", "ü", &"a".repeat(254)] {
-            assert!(host(text).is_err(), "{text}");
+            assert!(parse_host(text).is_err(), "{text}");
         }
     }
 
@@ -306,11 +306,11 @@ mod tests {
 
     #[test]
     fn weights_beyond_the_range_are_faults() {
-        assert_eq!(weight(Some(&json!(1.4)), 7), Ok(1));
-        assert_eq!(weight(Some(&json!("30")), 7), Ok(30));
-        assert_eq!(weight(Some(&Value::Null), 7), Ok(7));
+        assert_eq!(parse_weight(Some(&json!(1.4)), 7), Ok(1));
+        assert_eq!(parse_weight(Some(&json!("30")), 7), Ok(30));
+        assert_eq!(parse_weight(Some(&Value::Null), 7), Ok(7));
         for value in [json!(-1), json!(1e18), json!("NaN"), json!(true)] {
-            assert!(weight(Some(&value), 7).is_err(), "{value}");
+            assert!(parse_weight(Some(&value), 7).is_err(), "{value}");
         }
     }
 

@@ -22,8 +22,8 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 pub(super) use block::RegistrationIdentity;
-use block::read;
-pub use block::{check, faults_together};
+use block::read_registration;
+pub use block::{check_registration_blocks, faults_together};
 use keep::RegistrationPhase;
 use state::States;
 
@@ -114,7 +114,7 @@ impl Registration {
         let states = Arc::new(States::default());
         let mut waiting = Vec::new();
         for (name, block) in &config.blocks {
-            let (kind, block, identity) = read(name, block, &config.discovery, config.addresses)
+            let (kind, block, identity) = read_registration(name, block, &config.discovery, config.addresses)
                 .map_err(|reason| format!("registration.{name}: {reason}"))?;
             let shown = identity.shown();
             let registrar = (kind.build)(&block, identity, &context)
@@ -137,7 +137,13 @@ impl Registration {
         let (states, phase) = (Arc::clone(&self.states), self.phase.subscribe());
         let is_ready: Arc<dyn Fn() -> bool + Send + Sync> = Arc::new(is_ready);
         let started = BackgroundThread::start("registration", MAX_LOOKUPS, move |stopping| {
-            keep::run(kept.clone(), Arc::clone(&states), Arc::clone(&is_ready), phase.clone(), stopping)
+            keep::keep_registrations(
+                kept.clone(),
+                Arc::clone(&states),
+                Arc::clone(&is_ready),
+                phase.clone(),
+                stopping,
+            )
         });
         *self.thread.lock() = Some(started?);
         Ok(())

@@ -92,7 +92,7 @@ fn schema() -> Value {
             "user": {"description": "The account, where the service-center asks for one.", "type": "string", "minLength": 1},
             "password": {"description": "The account's password.", "type": "string", "minLength": 1},
             "tls": TlsSettings::schema(),
-            "auto_routes": auto_routes::schema()
+            "auto_routes": auto_routes::build_auto_routes_schema()
         },
         "required": ["host"],
         "dependencies": {"user": ["password"], "password": ["user"]},
@@ -113,7 +113,8 @@ impl Registry for ServiceComb {
     fn run(self: Box<Self>, services: Services) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             let asker = self.asker;
-            let listing = list::follow(Arc::clone(&asker), services.clone(), self.interval);
+            let listing =
+                list::follow_servicecomb_services(Arc::clone(&asker), services.clone(), self.interval);
             let polling = poll(services, self.interval, None, move |question| {
                 let asker = Arc::clone(&asker);
                 async move { asker.ask(&question).await }

@@ -119,8 +119,8 @@ fn age_s(state: &RegistryState) -> Option<u64> {
     Some(SystemTime::now().duration_since(since).unwrap_or_default().as_secs())
 }
 
-/// See `Discovery::write_metrics`.
-pub(super) fn write_metrics(shared: &DiscoveryShared, text: &mut String) {
+/// See `Discovery::write_discovery_metrics`.
+pub(super) fn write_discovery_metrics(shared: &DiscoveryShared, text: &mut String) {
     let table = shared.table.lock();
     if table.is_empty() {
         return;

@@ -81,7 +81,7 @@ fn schemas_compile_and_describe_all_fields() {
 #[test]
 fn faulty_blocks_are_refused_with_pointer() {
     let faults = |blocks: Value| {
-        let faults = check(blocks.as_object().unwrap());
+        let faults = check_discovery_blocks(blocks.as_object().unwrap());
         faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     };
     assert_eq!(faults(json!({"consul": {"servers": ["http://127.0.0.1:8500"]}})), "");
@@ -102,7 +102,7 @@ fn faults_do_not_show_passwords() {
             json!({"etcd": {"host": [server]}}),
             json!({"zookeeper": {"host": [server]}}),
         ] {
-            let faults = check(blocks.as_object().unwrap());
+            let faults = check_discovery_blocks(blocks.as_object().unwrap());
             let shown: String = faults.iter().map(ToString::to_string).collect();
             assert!(shown.contains("/host/0: its text does not match the pattern ^"), "{shown}");
             assert!(!shown.contains("cret"), "{shown}");
@@ -310,8 +310,8 @@ fn keys_of_apisix_pass_the_check() {
     blocks["consul_kv"]["prefix"] = json!("upstreams");
     for sort_type in ["origin", "host_sort", "port_sort", "combine_sort"] {
         blocks["consul"]["sort_type"] = json!(sort_type);
-        assert_eq!(check(blocks.as_object().unwrap()), []);
+        assert_eq!(check_discovery_blocks(blocks.as_object().unwrap()), []);
     }
     blocks["consul"]["sort_type"] = json!("random");
-    assert_eq!(check(blocks.as_object().unwrap()).len(), 1);
+    assert_eq!(check_discovery_blocks(blocks.as_object().unwrap()).len(), 1);
 }

@@ -18,7 +18,7 @@ use super::{BuildContext, RegistryKind};
 ///
 /// # Errors
 /// As [`BackgroundThread::start`].
-pub(super) fn start(
+pub(super) fn start_discovery_thread(
     shared: Arc<DiscoveryShared>,
     kinds: Vec<(&'static RegistryKind, Value)>,
     context: BuildContext,
@@ -128,7 +128,7 @@ mod tests {
         let blocks = [("panicking", Value::Null)].into_iter();
         let shared = Arc::new(DiscoveryShared::new(blocks, None, OutboundPolicy::default()));
         let kinds = vec![(&PANICKING, Value::Null)];
-        let thread = start(Arc::clone(&shared), kinds, BuildContext::default()).unwrap();
+        let thread = start_discovery_thread(Arc::clone(&shared), kinds, BuildContext::default()).unwrap();
         wait_until("the panic is reported", || {
             let table = shared.table.lock();
             table["panicking"].failure.as_deref().is_some_and(|reason| reason.starts_with("it panicked"))

@@ -289,7 +289,7 @@ impl ZooKeeperBlock {
                 Ok(Some(nodes)) => {
                     let mut collected = Collected::default();
                     for data in nodes {
-                        collected.take(node::instance(data, is_secure(key), self.weight));
+                        collected.take(node::read_zookeeper_instance(data, is_secure(key), self.weight));
                     }
                     collected.finish().map(|(instances, reason)| ServiceLookup::Instances(instances, reason))
                 }

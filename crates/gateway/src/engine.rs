@@ -381,12 +381,15 @@ impl Engine {
 
     /// Appends all counters in the Prometheus text format.
     pub fn write_metrics(&self, text: &mut String) {
-        exposition::write_status(self.crew.handles().iter().map(|worker| &*worker.status), text);
+        exposition::write_worker_metrics(self.crew.handles().iter().map(|worker| &*worker.status), text);
         let series = self.series.lock().clone();
         series_text::write_series(&series, text);
         let current = self.current();
         exposition::write_certificates(&current.sites, text);
-        protection::metrics::write(current.upstreams.iter().map(|(_, upstream)| &**upstream), text);
+        protection::metrics::write_protection_metrics(
+            current.upstreams.iter().map(|(_, upstream)| &**upstream),
+            text,
+        );
         self.services.write_metrics(text);
         exposition::write_threads(&threads::lives(), text);
     }

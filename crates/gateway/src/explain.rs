@@ -121,7 +121,7 @@ fn add_journey(
         if walk.ended_by.is_none()
             && route.is_some()
             && let Some(upstream) =
-                destination::upstream(&generation, route, exchange.decision.upstream.as_ref())
+                destination::resolve_upstream(&generation, route, exchange.decision.upstream.as_ref())
         {
             record["forwarded"] = destination::forwarded(exchange, upstream, route, question);
             record["upstream"] = destination::candidates(upstream);

@@ -89,7 +89,7 @@ pub(crate) struct LogChains {
 // A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds
 // this one.
 #[allow(clippy::manual_async_fn)]
-pub(crate) fn run<'a, S: DownstreamStream>(
+pub(crate) fn run_pipeline<'a, S: DownstreamStream>(
     context: &'a WorkerContext,
     exchange: &'a mut Exchange,
     downstream: &'a mut S,
@@ -128,10 +128,10 @@ async fn failed<S: DownstreamStream>(
     {
         return match stored_reply::send_stored_reply(journey, *stored).await {
             Ok(()) => PipelineOutcome::Done,
-            Err(failure) => respond::fail(journey, failure).await,
+            Err(failure) => respond::send_failure_reply(journey, failure).await,
         };
     }
-    respond::fail(journey, failure).await
+    respond::send_failure_reply(journey, failure).await
 }
 
 /// Serves the request; an error has not been answered yet, and its response passes through the chains.
@@ -151,7 +151,7 @@ fn serve<'a, 'j: 'a, S: DownstreamStream>(
         check_body_length(journey.downstream.body_length(), options.limits.max_body_bytes)?;
         // Before routes, because a route for every path would otherwise hide the answer from the authority.
         if let Some(answer) = challenge::answer(options.challenges.as_deref(), journey.exchange) {
-            return Ok(PooledBox::pin(respond::reply(journey, answer)).await);
+            return Ok(PooledBox::pin(respond::send_local_reply(journey, answer)).await);
         }
         collect::note_stream(journey);
         let mut pattern = find_route(generation, journey.exchange)?;
@@ -175,14 +175,14 @@ fn serve<'a, 'j: 'a, S: DownstreamStream>(
         journey.chains = Chains::new(generation, journey.exchange.decision.route);
         context.local.shared.check_memory(journey.chains.priority())?;
         if journey.chains.concern_request(generation) {
-            let reply = phases::request(journey).await?;
+            let reply = phases::run_request_phases(journey).await?;
             if admission == Admission::LedToTls && !is_redirect(reply.as_ref()) {
                 return Err(client_certificate::cleartext_refusal());
             }
             match reply {
                 None => {}
                 Some(LocalReply::Whole(reply)) => {
-                    return Ok(PooledBox::pin(respond::reply(journey, *reply)).await);
+                    return Ok(PooledBox::pin(respond::send_local_reply(journey, *reply)).await);
                 }
                 Some(LocalReply::Stream(reply)) => {
                     PooledBox::pin(stream_reply::send_streamed_reply(journey, *reply)).await?;
@@ -238,7 +238,7 @@ fn fitting_host<'g>(generation: &'g Generation, exchange: &Exchange) -> Option<&
 }
 
 /// Answers a request with a head that could not be read.
-pub(crate) async fn refuse<S: DownstreamStream>(
+pub(crate) async fn refuse_malformed_request<S: DownstreamStream>(
     context: &WorkerContext,
     exchange: &mut Exchange,
     downstream: &mut S,
@@ -249,13 +249,17 @@ pub(crate) async fn refuse<S: DownstreamStream>(
     begin_refused(exchange, &generation);
     let run = PipelineRun::new(context, &generation, deadline);
     let mut journey = Journey { run: &run, chains: Chains::none(&generation), exchange, downstream };
-    let outcome = respond::fail(&mut journey, failure).await;
+    let outcome = respond::send_failure_reply(&mut journey, failure).await;
     ServedExchange { outcome, log: LogChains { generation, merged: None } }
 }
 
 /// Logs a request with a malformed head after its stream was reset, as one that was answered with the
 /// status of `failure`.
-pub(crate) fn log_refused(context: &WorkerContext, exchange: &mut Exchange, failure: ExchangeFailure) {
+pub(crate) fn log_refused_request(
+    context: &WorkerContext,
+    exchange: &mut Exchange,
+    failure: ExchangeFailure,
+) {
     let generation = context.generation();
     begin_refused(exchange, &generation);
     exchange.response.status = failure.cause.status();
@@ -279,7 +283,7 @@ pub(crate) fn log(context: &WorkerContext, exchange: &mut Exchange, log: LogChai
         ended_ns => ended_ns,
     };
     let chains = Chains::again(&log.generation, exchange, log.merged);
-    log_phase::run(context, exchange, &chains);
+    log_phase::run_log_phase(context, exchange, &chains);
     context.observe(exchange, &log.generation);
     if context.status.tap.wants(exchange) {
         let upstream = proxy::upstream_identity(&log.generation, exchange);

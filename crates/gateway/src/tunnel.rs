@@ -369,7 +369,7 @@ impl<C: TunnelEnd, E: TunnelEnd> Tunnel<C, E> {
 }
 
 /// Runs a tunnel to its end.
-pub(crate) async fn run(
+pub(crate) async fn run_tunnel(
     deadline: &Deadline,
     client: impl TunnelEnd,
     endpoint: impl TunnelEnd,

@@ -9,9 +9,9 @@ mod listeners;
 mod run;
 mod state;
 
+pub(crate) use run::run_worker;
 #[cfg(feature = "simulation")]
-pub(crate) use run::body;
-pub(crate) use run::run;
+pub(crate) use run::run_worker_tasks;
 #[cfg(feature = "simulation")]
 pub(crate) use state::Worker;
 pub(crate) use state::WorkerParts;

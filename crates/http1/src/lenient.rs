@@ -61,7 +61,7 @@ pub(crate) fn parse(
 }
 
 fn partial(input: &[u8], wire: &mut ResponseWire, limits: &HeadLimits) -> Result<HeadStatus, HeadError> {
-    wire.scanned = line::partial(input, limits)?;
+    wire.scanned = line::check_partial_head(input, limits)?;
     Ok(HeadStatus::Partial)
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn worth_parsing(input: &[u8], scanned: usize) -> bool {
 }
 
 /// Refuses an incomplete head that is already too large; else says how much of it has been looked at.
-pub(crate) fn partial(input: &[u8], limits: &HeadLimits) -> Result<usize, HeadError> {
+pub(crate) fn check_partial_head(input: &[u8], limits: &HeadLimits) -> Result<usize, HeadError> {
     size_fault(input, limits).map_or(Ok(input.len()), |(_, error)| Err(error))
 }
 

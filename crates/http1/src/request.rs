@@ -62,7 +62,7 @@ pub fn parse_request(
     let skipped = leading_empty_line(input)?;
     // A head that is too large is parsed all the same, because a fault may stand before the limit.
     if !line::worth_parsing(input, wire.scanned)
-        && let Ok(scanned) = line::partial(input, limits)
+        && let Ok(scanned) = line::check_partial_head(input, limits)
     {
         wire.scanned = scanned;
         return Ok(HeadStatus::Partial);
@@ -74,7 +74,7 @@ pub fn parse_request(
     let length = match parsed.parse_with_uninit_headers(&input[skipped..], slots) {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) => {
-            wire.scanned = line::partial(input, limits)?;
+            wire.scanned = line::check_partial_head(input, limits)?;
             return Ok(HeadStatus::Partial);
         }
         Err(_) => {
@@ -103,7 +103,7 @@ pub fn is_still_partial(input: &[u8], scanned_bytes: &mut usize, limits: &HeadLi
     if line::worth_parsing(input, *scanned_bytes) {
         return false;
     }
-    match line::partial(input, limits) {
+    match line::check_partial_head(input, limits) {
         Ok(scanned) => {
             *scanned_bytes = scanned;
             true

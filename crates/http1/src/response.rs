@@ -70,7 +70,7 @@ pub fn parse_response(
         return Err(HeadError::StatusLine);
     }
     if !line::worth_parsing(input, wire.scanned) {
-        wire.scanned = line::partial(input, limits)?;
+        wire.scanned = line::check_partial_head(input, limits)?;
         return Ok(HeadStatus::Partial);
     }
     let (mut stack, mut heap): (FieldSlots<'_>, _) =
@@ -83,7 +83,7 @@ pub fn parse_response(
         .parse_response_with_uninit_headers(&mut parsed, input, slots)
         .map_err(|error| line::error_of(error, HeadError::StatusLine))?;
     let httparse::Status::Complete(head_bytes) = status else {
-        wire.scanned = line::partial(input, limits)?;
+        wire.scanned = line::check_partial_head(input, limits)?;
         return Ok(HeadStatus::Partial);
     };
     if let Err(error) = fill(head, wire, &input[..head_bytes], &parsed, limits, request_was_head) {

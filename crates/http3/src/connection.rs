@@ -84,8 +84,8 @@ impl Connection {
 
     fn new(config: Config, is_server: bool) -> Self {
         let mut control_output = Vec::new();
-        varint::write(&mut control_output, stream::CONTROL);
-        settings::write(&mut control_output, &config, is_server);
+        varint::write_varint(&mut control_output, stream::CONTROL);
+        settings::write_settings(&mut control_output, &config, is_server);
         Self {
             is_server,
             config,

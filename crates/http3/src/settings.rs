@@ -83,11 +83,11 @@ impl PeerSettings {
 
 /// Appends the SETTINGS frame of this side, with a setting and a frame that receivers ignore if the
 /// configuration asks for it.
-pub(crate) fn write(out: &mut Vec<u8>, config: &Config, is_server: bool) {
+pub(crate) fn write_settings(out: &mut Vec<u8>, config: &Config, is_server: bool) {
     let mut payload = Vec::with_capacity(32);
     let mut set = |name: u64, value: u64| {
-        varint::write(&mut payload, name);
-        varint::write(&mut payload, value);
+        varint::write_varint(&mut payload, name);
+        varint::write_varint(&mut payload, value);
     };
     set(MAX_FIELD_SECTION_SIZE, config.head.max_head_bytes as u64);
     set(QPACK_MAX_TABLE_CAPACITY, 0);
@@ -98,12 +98,12 @@ pub(crate) fn write(out: &mut Vec<u8>, config: &Config, is_server: bool) {
     if let Some(random) = config.grease {
         set(frame::reserved(random), random >> 40);
     }
-    varint::write(out, kind::SETTINGS);
-    varint::write(out, payload.len() as u64);
+    varint::write_varint(out, kind::SETTINGS);
+    varint::write_varint(out, payload.len() as u64);
     out.extend_from_slice(&payload);
     if let Some(random) = config.grease {
-        varint::write(out, frame::reserved(random.rotate_left(32)));
-        varint::write(out, 0);
+        varint::write_varint(out, frame::reserved(random.rotate_left(32)));
+        varint::write_varint(out, 0);
     }
 }
 
@@ -118,8 +118,8 @@ mod tests {
     fn payload(settings: &[(u64, u64)]) -> Vec<u8> {
         let mut payload = Vec::new();
         for &(name, value) in settings {
-            varint::write(&mut payload, name);
-            varint::write(&mut payload, value);
+            varint::write_varint(&mut payload, name);
+            varint::write_varint(&mut payload, value);
         }
         payload
     }
@@ -158,7 +158,7 @@ mod tests {
         for grease in [None, Some(0), Some(u64::MAX)] {
             let config = Config { grease, ..Config::default() };
             let mut out = Vec::new();
-            write(&mut out, &config, true);
+            write_settings(&mut out, &config, true);
             let mut rest = &out[..];
             let header = frame::read_header(&mut rest).unwrap();
             assert_eq!(header.kind, kind::SETTINGS);

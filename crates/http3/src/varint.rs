@@ -17,7 +17,7 @@ pub(crate) fn read(input: &mut &[u8]) -> Option<u64> {
 
 /// Appends `value`, at most [`MAX`], in its shortest form.
 #[inline]
-pub(crate) fn write(out: &mut Vec<u8>, value: u64) {
+pub(crate) fn write_varint(out: &mut Vec<u8>, value: u64) {
     debug_assert!(value <= MAX, "an integer of more than 62 bits");
     match value {
         0..0x40 => out.push(value as u8),
@@ -115,7 +115,7 @@ mod tests {
         fn integers_survive_in_parts(values in [0..=MAX, 0..=MAX], shift in 0..62_u32) {
             let values = values.map(|value| value >> shift);
             let mut out = Vec::new();
-            values.iter().for_each(|&value| write(&mut out, value));
+            values.iter().for_each(|&value| write_varint(&mut out, value));
             prop_assert_eq!(out.len(), length(values[0]) + length(values[1]));
             let two = |input: &mut &[u8]| Some([read(input)?, read(input)?]);
             for cut in 0..out.len() {

@@ -191,7 +191,7 @@ mod tests {
     fn data_headers_equal_integers_of_quic() {
         for length in [0, 1, 63, 64, 16_383, 16_384, (1 << 30) - 1, 1 << 30, 1 << 40] {
             let mut expected = vec![kind::DATA as u8];
-            varint::write(&mut expected, length);
+            varint::write_varint(&mut expected, length);
             assert_eq!(DataHeader::new(length as usize).as_bytes(), expected, "{length}");
         }
     }

@@ -48,17 +48,17 @@ enum LabCommand {
 }
 
 /// Runs a command; its exit code is the program's.
-pub fn run(arguments: &LabArguments) -> anyhow::Result<ExitCode> {
+pub fn execute_lab(arguments: &LabArguments) -> anyhow::Result<ExitCode> {
     match &arguments.command {
-        LabCommand::Run(arguments) => run::run(arguments),
-        LabCommand::Faults(arguments) => faults::run(arguments),
-        LabCommand::List(arguments) => list::run(arguments),
-        LabCommand::Load(arguments) => load::run(arguments),
-        LabCommand::Report(arguments) => report::run(arguments),
-        LabCommand::Compare(arguments) => compare::run(arguments),
-        LabCommand::Install(arguments) => install::run(arguments),
-        LabCommand::Guard(arguments) => guard::run(arguments),
-        LabCommand::Forwarder(arguments) => forwarder::run(arguments),
-        LabCommand::Echo(arguments) => echo::run(arguments),
+        LabCommand::Run(arguments) => run::execute_lab_run(arguments),
+        LabCommand::Faults(arguments) => faults::execute_lab_faults(arguments),
+        LabCommand::List(arguments) => list::execute_lab_list(arguments),
+        LabCommand::Load(arguments) => load::execute_lab_load(arguments),
+        LabCommand::Report(arguments) => report::execute_lab_report(arguments),
+        LabCommand::Compare(arguments) => compare::execute_lab_compare(arguments),
+        LabCommand::Install(arguments) => install::execute_lab_install(arguments),
+        LabCommand::Guard(arguments) => guard::execute_lab_guard(arguments),
+        LabCommand::Forwarder(arguments) => forwarder::execute_lab_forwarder(arguments),
+        LabCommand::Echo(arguments) => echo::execute_lab_echo(arguments),
     }
 }

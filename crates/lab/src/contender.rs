@@ -74,7 +74,7 @@ impl Definition {
 
     /// As [`Self::parse`]; `file` is the name of the file in a fault.
     pub fn parse_file(name: &str, file: &str, text: &str) -> anyhow::Result<Self> {
-        let mut definition: Self = yaml::read(file, text)?;
+        let mut definition: Self = yaml::parse_yaml(file, text)?;
         name.clone_into(&mut definition.name);
         Ok(definition)
     }

@@ -27,7 +27,7 @@ pub struct EchoOrigin {
 
 /// Binds both sockets and starts the threads. Port 0 takes one that is free for TCP and UDP. Fails if the
 /// address cannot be bound.
-pub fn start(address: SocketAddr) -> anyhow::Result<EchoOrigin> {
+pub fn start_echo(address: SocketAddr) -> anyhow::Result<EchoOrigin> {
     let (listener, datagrams) = bound(address)
         .with_context(|| format!("cannot listen on {address}: choose another with --listen"))?;
     let address = listener.local_addr().context("the listener has no address")?;
@@ -159,7 +159,7 @@ mod tests {
     use language::{REQUEST_BYTES, once, request};
 
     fn connected() -> std::net::TcpStream {
-        let running = start("127.0.0.1:0".parse().unwrap()).unwrap();
+        let running = start_echo("127.0.0.1:0".parse().unwrap()).unwrap();
         let stream = std::net::TcpStream::connect(running.address).unwrap();
         stream.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
         stream
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn datagram_comes_back_to_its_source() {
-        let running = start("127.0.0.1:0".parse().unwrap()).unwrap();
+        let running = start_echo("127.0.0.1:0".parse().unwrap()).unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
         socket.connect(running.address).unwrap();

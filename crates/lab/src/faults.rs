@@ -24,7 +24,7 @@ use crate::process::guard::raise_descriptor_limit;
 use crate::report::{faults as tables, json, number};
 use crate::result::{FORMAT, FaultResults, FaultRun, Protection, RunReport};
 use crate::run::{self, Binaries, INTERRUPTED, Interrupt, Interrupted, RunningPrograms};
-use crate::terminal::{Paint, print, print_error};
+use crate::terminal::{Paint, print_error, print_line};
 use crate::{machine, tools};
 use course::{CONNECTIONS, Course, TIMEOUT};
 
@@ -62,7 +62,7 @@ const BESIDE_S: f64 = 2.0;
 
 /// Runs the measurement. The report is stored after every fault, so that an interrupted run keeps its
 /// finished part. The exit code is 1 if a contender that is installed has no result.
-pub fn run(settings: &FaultRunSettings) -> anyhow::Result<ExitCode> {
+pub fn measure_faults(settings: &FaultRunSettings) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
     raise_descriptor_limit();
     tools::need("curl", "curl", settings.installs)?;
@@ -79,7 +79,7 @@ pub fn run(settings: &FaultRunSettings) -> anyhow::Result<ExitCode> {
         weir: env!("CARGO_PKG_VERSION").to_owned(),
         started: run::now(),
         seconds: 0.0,
-        command: run::command("faults", &settings.words),
+        command: run::quote_lab_command("faults", &settings.words),
         interrupted: false,
         machine: machine::describe(usable.len(), &placement, warnings),
         contenders: Vec::new(),
@@ -96,8 +96,8 @@ pub fn run(settings: &FaultRunSettings) -> anyhow::Result<ExitCode> {
     report.interrupted = matches!(&outcome, Err(error) if error.is::<Interrupted>());
     let has_runs = report.faults.as_ref().is_some_and(|faults| !faults.runs.is_empty());
     if has_runs {
-        json::write(&report, &settings.save)?;
-        print(format_args!("kept as {}", settings.save.display()));
+        json::write_report(&report, &settings.save)?;
+        print_line(format_args!("kept as {}", settings.save.display()));
     }
     match outcome {
         Err(error) if error.is::<Interrupted>() => {
@@ -147,8 +147,8 @@ fn measure(
             }
         }
         report.seconds = began.elapsed().as_secs_f64();
-        json::write(report, &settings.save)?;
-        print(format_args!("\n{}", tables::of_fault(report, fault, Paint::for_stdout())));
+        json::write_report(report, &settings.save)?;
+        print_line(format_args!("\n{}", tables::of_fault(report, fault, Paint::for_stdout())));
     }
     Ok(())
 }
@@ -191,7 +191,7 @@ fn rate(
         course.interrupt.check()?;
         match course.capacity(definition) {
             Ok(capacity) => {
-                print(format_args!("  {}: {capacity:.0} requests a second at most", definition.name));
+                print_line(format_args!("  {}: {capacity:.0} requests a second at most", definition.name));
                 if lowest.as_ref().is_none_or(|(least, _)| capacity < *least) {
                     lowest = Some((capacity, definition.name.clone()));
                 }
@@ -207,7 +207,7 @@ fn rate(
 /// Announces the runs, and how long they will take.
 fn announce(settings: &FaultRunSettings, report: &RunReport, phases: &Phases, present: usize) {
     let runs = settings.faults.len() * present * settings.protections.len();
-    print(format_args!(
+    print_line(format_args!(
         "{} faults of {} s, {present} contenders, {runs} runs: about {}",
         settings.faults.len(),
         settings.fault_seconds,
@@ -215,10 +215,10 @@ fn announce(settings: &FaultRunSettings, report: &RunReport, phases: &Phases, pr
     ));
     for facts in &report.contenders {
         if let Some(version) = &facts.version {
-            print(format_args!("  {}: {version}", facts.definition.name));
+            print_line(format_args!("  {}: {version}", facts.definition.name));
         }
     }
     for warning in &report.machine.warnings {
-        print(format_args!("{} {warning}", Paint::for_stdout().noted("(!)")));
+        print_line(format_args!("{} {warning}", Paint::for_stdout().noted("(!)")));
     }
 }

@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use clap::ValueEnum;
 
 pub use buffers::Buffers;
-pub use loops::start;
+pub use loops::start_forwarder;
 
 /// The form of a forwarder.
 #[derive(Clone, Copy, Debug)]

@@ -111,7 +111,11 @@ pub enum LoadMode {
 /// Carries out the plan, until its end or until `stop` is set; `ready` is called when the connections of a
 /// crowd stand. Fails if the plan is impossible or the machine lacks a resource; failures of the server are
 /// in the outcome.
-pub fn run(plan: &LoadPlan, stop: &AtomicBool, ready: impl FnOnce()) -> anyhow::Result<LoadOutcome> {
+pub fn generate_load(
+    plan: &LoadPlan,
+    stop: &AtomicBool,
+    ready: impl FnOnce(),
+) -> anyhow::Result<LoadOutcome> {
     plan.check()?;
     grant_descriptors(u64::from(plan.connections))?;
     let job = Arc::new(plan.job()?);
@@ -158,9 +162,9 @@ fn send(
     let (tallies, elapsed, cpu) = if let LoadMode::Http3 { streams } = plan.manner {
         let shares = (0..threads).map(|thread| plan.http3_share(thread, streams)).collect();
         let tally = || Tally::new(plan.seconds.unwrap_or(0.0));
-        race(shares, |share, barrier| http3::run(share, job, tally(), stop, barrier), during)
+        race(shares, |share, barrier| http3::run_http3(share, job, tally(), stop, barrier), during)
     } else if plan.target.transport != LoadTransport::Http {
-        layer4::send(plan, stop, during)?
+        layer4::send_layer4_messages(plan, stop, during)?
     } else {
         let askers: anyhow::Result<_> =
             (0..threads).map(|thread| plan.asker(job, thread, ends.map(Periods::new))).collect();
@@ -204,7 +208,7 @@ impl LoadPlan {
         if self.tls != Tls::default() && !self.target.is_tls {
             bail!("a version of TLS, and resumption, need a URL with https://");
         }
-        if let Some(checked) = layer4::check(self) {
+        if let Some(checked) = layer4::check_layer4_plan(self) {
             return checked;
         }
         match self.manner {

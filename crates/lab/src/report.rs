@@ -34,7 +34,7 @@ pub fn machine_line(machine: &Machine) -> String {
         "{}, {} cores, {} GB of memory, {}, kernel {}; gateway {}, load {}, origin {}",
         machine.cpu,
         machine.cores,
-        number::plain(machine.memory_bytes as f64 / 1e9),
+        number::format_number(machine.memory_bytes as f64 / 1e9),
         machine.system,
         machine.kernel,
         cores(&machine.gateway_cores),

@@ -25,7 +25,7 @@ use crate::process::guard::raise_descriptor_limit;
 use crate::report::{json, number, terminal};
 use crate::result::{ContenderFacts, ContenderResult, FORMAT, RunReport, ScenarioResult};
 use crate::scenario::Scenario;
-use crate::terminal::{Paint, print, print_error};
+use crate::terminal::{Paint, print_error, print_line};
 use crate::{machine, tools};
 pub use interrupt::{Interrupt, Interrupted};
 pub use plan::{Binaries, Wishes};
@@ -71,7 +71,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Runs the measurement. The report is stored after every scenario, so that an interrupted run keeps its
 /// finished part.
-pub fn run(settings: RunSettings) -> anyhow::Result<ExitCode> {
+pub fn measure_scenarios(settings: RunSettings) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
     raise_descriptor_limit();
     let program = std::env::current_exe()?;
@@ -96,7 +96,7 @@ pub fn run(settings: RunSettings) -> anyhow::Result<ExitCode> {
         weir: env!("CARGO_PKG_VERSION").to_owned(),
         started: now(),
         seconds: 0.0,
-        command: command("run", &settings.words),
+        command: quote_lab_command("run", &settings.words),
         interrupted: false,
         machine: machine::describe(usable.len(), &placement, warnings),
         contenders: Vec::new(),
@@ -113,7 +113,7 @@ pub fn run(settings: RunSettings) -> anyhow::Result<ExitCode> {
     report.seconds = began.elapsed().as_secs_f64();
     report.interrupted = matches!(&outcome, Err(error) if error.is::<Interrupted>());
     if !report.scenarios.is_empty() {
-        json::write(&report, &settings.save)?;
+        json::write_report(&report, &settings.save)?;
     }
     match outcome {
         Err(error) if error.is::<Interrupted>() => {
@@ -127,7 +127,7 @@ pub fn run(settings: RunSettings) -> anyhow::Result<ExitCode> {
         }
         Err(error) => Err(error),
         Ok(()) => {
-            print(format_args!("kept as {}", settings.kept(&report)));
+            print_line(format_args!("kept as {}", settings.kept(&report)));
             let measured = |result: &ScenarioResult| result.contenders.iter().any(|one| !one.runs.is_empty());
             let all = report.scenarios.iter().all(measured);
             Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -149,7 +149,7 @@ fn measure_all(
         .map(|scenario| PlannedScenario::new(scenario, &present, &settings.also, &settings.wishes))
         .collect();
     let mut steps = all;
-    plan::sort(&mut steps);
+    plan::sort_by_setup(&mut steps);
     announce(&steps, report);
     let progress = Progress::new(estimated_seconds(&steps));
     for (index, step) in steps.iter().enumerate() {
@@ -168,9 +168,9 @@ fn measure_all(
         }
         outcome?;
         report.seconds = began.elapsed().as_secs_f64();
-        json::write(report, &settings.save)?;
+        json::write_report(report, &settings.save)?;
         let result = report.scenarios.last().expect("it was pushed above");
-        progress.print(format_args!("\n{}", terminal::scenario(report, result)));
+        progress.print(format_args!("\n{}", terminal::render_scenario(report, result)));
     }
     Ok(())
 }
@@ -189,7 +189,7 @@ fn measure_step(
         Some((program, package)) => tools::need(program, package, settings.installs).map(drop),
         None => Ok(()),
     };
-    let outcome = outcome.and_then(|()| rounds::measure(stage, step, result, progress, interrupt));
+    let outcome = outcome.and_then(|()| rounds::measure_rounds(stage, step, result, progress, interrupt));
     // Settings differ from step to step, so a warning about the cores is reported with its step.
     let cores = stage.placement().warnings();
     if step.scenario.workers > 1 {
@@ -242,7 +242,7 @@ pub(crate) fn install(
 fn announce(steps: &[PlannedScenario], report: &RunReport) {
     let paint = Paint::for_stdout();
     let runs: usize = steps.iter().map(|step| step.contenders.len() * step.rounds as usize).sum();
-    print(format_args!(
+    print_line(format_args!(
         "{} scenarios, {} contenders, {runs} measured runs in interleaved rounds: about {}",
         steps.len(),
         report.contenders.iter().filter(|facts| facts.absent.is_none()).count(),
@@ -250,18 +250,18 @@ fn announce(steps: &[PlannedScenario], report: &RunReport) {
     ));
     let machine = &report.machine;
     if !machine.gateway_cores.is_empty() {
-        print(format_args!(
+        print_line(format_args!(
             "cores: gateway {:?}, load {:?}, origin {:?}",
             machine.gateway_cores, machine.load_cores, machine.origin_cores
         ));
     }
     for facts in &report.contenders {
         if let Some(version) = &facts.version {
-            print(format_args!("  {}: {version}", facts.definition.name));
+            print_line(format_args!("  {}: {version}", facts.definition.name));
         }
     }
     for warning in &machine.warnings {
-        print(format_args!("{} {warning}", paint.noted("(!)")));
+        print_line(format_args!("{} {warning}", paint.noted("(!)")));
     }
 }
 
@@ -281,7 +281,7 @@ impl RunSettings {
         contenders.extend(step.absent.iter().cloned());
         ScenarioResult {
             scenario: step.scenario.clone(),
-            command: command("run", &words),
+            command: quote_lab_command("run", &words),
             baseline: step.baseline(&self.wishes),
             contenders,
             notes: step.turns_told(&self.wishes).into_iter().collect(),
@@ -294,7 +294,7 @@ impl RunSettings {
 }
 
 /// A command of the laboratory that a shell reads as these words.
-pub(crate) fn command(name: &str, words: &[String]) -> String {
+pub(crate) fn quote_lab_command(name: &str, words: &[String]) -> String {
     let plain = |word: &str| {
         !word.is_empty() && word.chars().all(|one| one.is_ascii_alphanumeric() || "-_./=:,@%+".contains(one))
     };
@@ -330,7 +330,10 @@ mod tests {
     #[test]
     fn a_command_can_be_copied() {
         let words = ["--also", "b=c/weir", "--save", "my result's.json", ""].map(str::to_owned);
-        assert_eq!(command("run", &words), r"weir lab run --also b=c/weir --save 'my result'\''s.json' ''");
+        assert_eq!(
+            quote_lab_command("run", &words),
+            r"weir lab run --also b=c/weir --save 'my result'\''s.json' ''"
+        );
     }
 
     #[test]

@@ -290,7 +290,7 @@ impl Scenario {
 
     /// As [`Self::parse`]; `file` is the name of the file in a fault.
     pub fn parse_file(name: &str, file: &str, text: &str) -> anyhow::Result<Self> {
-        let mut scenario: Self = yaml::read(file, text)?;
+        let mut scenario: Self = yaml::parse_yaml(file, text)?;
         name.clone_into(&mut scenario.name);
         scenario.check().with_context(|| file.to_owned())?;
         Ok(scenario)

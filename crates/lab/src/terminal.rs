@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 /// Writes one line to standard output. A closed reader (`weir lab … | head`) is not an error.
-pub fn print(line: impl Display) {
+pub fn print_line(line: impl Display) {
     let _ = writeln!(io::stdout().lock(), "{line}");
 }
 

@@ -8,7 +8,7 @@ use serde_path_to_error::{Path, Segment};
 use stdx::nearest::nearest;
 
 /// Parses `text`; `file` is its name in a fault. A fault for an unknown key gives the nearest known one.
-pub(crate) fn read<T: DeserializeOwned>(file: &str, text: &str) -> anyhow::Result<T> {
+pub(crate) fn parse_yaml<T: DeserializeOwned>(file: &str, text: &str) -> anyhow::Result<T> {
     let mut marked =
         ::yaml::parse(text).map_err(|fault| anyhow::anyhow!("{file}:{}: {}", fault.line, fault.reason))?;
     let value = marked.value.take();
@@ -58,7 +58,7 @@ mod tests {
     use crate::scenario::Scenario;
 
     fn fault(text: &str) -> String {
-        read::<Scenario>("lab/scenarios/a.yaml", text).unwrap_err().to_string()
+        parse_yaml::<Scenario>("lab/scenarios/a.yaml", text).unwrap_err().to_string()
     }
 
     #[test]

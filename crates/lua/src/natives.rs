@@ -39,13 +39,13 @@ fn charge(lua: &Lua, steps: u64) -> mlua::Result<()> {
 ///
 /// # Errors
 /// There is no memory for them.
-pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
-    codec::install(lua, native)?;
-    digest::install(lua, native)?;
-    host::install(lua, native)?;
-    network::install(lua, native)?;
-    schema::install(lua, native)?;
-    signature::install(lua, native)?;
+pub fn install_natives(lua: &Lua, native: &Table) -> mlua::Result<()> {
+    codec::install_codecs(lua, native)?;
+    digest::install_digests(lua, native)?;
+    host::install_host_facts(lua, native)?;
+    network::install_networks(lua, native)?;
+    schema::install_schemas(lua, native)?;
+    signature::install_signatures(lua, native)?;
     // Copies of objects of the library have their methods, and scripts do not see the metatables.
     let copy = lua.create_function(|_, (from, to): (Table, Table)| to.set_metatable(from.metatable()))?;
     native.raw_set("copy_metatable", copy)?;

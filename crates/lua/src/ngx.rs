@@ -31,21 +31,26 @@ pub(crate) use texts::text_of;
 ///
 /// # Errors
 /// There is no memory for them.
-pub(crate) fn install(lua: &Lua, native: &Table, state: &Rc<InterpreterState>, _: &Json) -> mlua::Result<()> {
+pub(crate) fn install_ngx(
+    lua: &Lua,
+    native: &Table,
+    state: &Rc<InterpreterState>,
+    _: &Json,
+) -> mlua::Result<()> {
     let add = Adder { lua, native, state };
-    context::install(&add)?;
-    log::install(&add)?;
-    re::install(&add)?;
-    request::install(&add)?;
-    request_args::install(&add)?;
-    response::install(&add)?;
-    session::install(&add)?;
-    shared::install(&add)?;
-    socket::install(&add)?;
-    texts::install(&add)?;
-    thread::install(&add)?;
-    timer::install(&add)?;
-    times::install(&add)
+    context::install_context(&add)?;
+    log::install_logging(&add)?;
+    re::install_regexes(&add)?;
+    request::install_request(&add)?;
+    request_args::install_request_args(&add)?;
+    response::install_response(&add)?;
+    session::install_session(&add)?;
+    shared::install_shared_dicts(&add)?;
+    socket::install_sockets(&add)?;
+    texts::install_text_codings(&add)?;
+    thread::install_threads(&add)?;
+    timer::install_timers(&add)?;
+    times::install_clock(&add)
 }
 
 /// Runs `work`, which makes values for texts of the request, without the limit of memory: under it each value

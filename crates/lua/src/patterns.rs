@@ -36,7 +36,7 @@ pub(super) struct Match {
 ///
 /// # Errors
 /// The pattern is malformed or too complex, or the budget is used up.
-pub(super) fn find(
+pub(super) fn find_pattern(
     budget: &CallBudget,
     text: &[u8],
     pattern: &[u8],

@@ -168,7 +168,8 @@ fn find(
     from: Option<i64>,
 ) -> mlua::Result<MultiValue> {
     let text = text.as_bytes();
-    let Some(found) = patterns::find(budget, &text, &pattern.as_bytes(), first_byte(from, text.len()))?
+    let Some(found) =
+        patterns::find_pattern(budget, &text, &pattern.as_bytes(), first_byte(from, text.len()))?
     else {
         return Value::Nil.into_lua_multi(lua);
     };

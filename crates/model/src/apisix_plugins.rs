@@ -59,7 +59,7 @@ impl Family {
 
 /// The plugin of APISIX with this name.
 #[must_use]
-pub fn find(name: &str) -> Option<&'static ApisixPlugin> {
+pub fn find_apisix_plugin(name: &str) -> Option<&'static ApisixPlugin> {
     let index = ALL.binary_search_by(|plugin| plugin.name.cmp(name)).ok()?;
     ALL.get(index)
 }
@@ -211,8 +211,8 @@ mod tests {
     #[test]
     fn list_is_sorted_so_that_names_are_found() {
         assert!(ALL.is_sorted_by(|left, right| left.name < right.name));
-        assert!(ALL.iter().all(|plugin| find(plugin.name) == Some(plugin)));
-        assert_eq!(find("limit-cont"), None);
+        assert!(ALL.iter().all(|plugin| find_apisix_plugin(plugin.name) == Some(plugin)));
+        assert_eq!(find_apisix_plugin("limit-cont"), None);
         assert!(ALL.iter().all(|plugin| !plugin.is_refused || !plugin.instead.is_empty()));
     }
 }

@@ -93,9 +93,11 @@ impl CatalogPlugin {
             SchemaType::Consumer => Some(self.info.consumer_schema.as_deref().unwrap_or(&self.info.schema)),
             SchemaType::Plugin => Some(&*self.info.schema),
         };
-        let unknown_fields = schema.map(|schema| unknown::find(schema, config)).unwrap_or_default();
-        let faults =
-            unknown::check(config, &unknown_fields, policy, |known| self.faults_of_known(schema_type, known));
+        let unknown_fields =
+            schema.map(|schema| unknown::find_unknown_fields(schema, config)).unwrap_or_default();
+        let faults = unknown::check_without_unknown(config, &unknown_fields, policy, |known| {
+            self.faults_of_known(schema_type, known)
+        });
         let ignored = unknown_fields.into_iter().filter(|field| !field.is_refused(policy)).collect();
         CheckedConfig { faults, ignored }
     }

@@ -48,7 +48,11 @@ pub struct Checked {
 ///
 /// # Errors
 /// Every fault, and the contract's line for the first.
-pub fn object(catalog: &PluginCatalog, key: &ObjectKey, value: &Value) -> Result<Checked, ObjectRefusal> {
+pub fn check_object(
+    catalog: &PluginCatalog,
+    key: &ObjectKey,
+    value: &Value,
+) -> Result<Checked, ObjectRefusal> {
     empty::checked(value, |value| object_as_given(catalog, key, value))
 }
 
@@ -62,7 +66,7 @@ fn object_as_given(
     }
     let mut findings = Findings::default();
     if key.kind == ObjectKind::Secret {
-        secret::check(catalog, key, value, &mut findings);
+        secret::check_secret(catalog, key, value, &mut findings);
     }
     id(key, value, &mut findings);
     if key.kind == ObjectKind::StreamRoute {
@@ -86,7 +90,8 @@ pub fn catalog_among(catalog: &PluginCatalog, extensions: Option<&Value>) -> Plu
     for extension in extensions.and_then(Value::as_array).into_iter().flatten() {
         let id = extension.get("id").and_then(Value::as_str).unwrap_or_default();
         let Ok(key) = ObjectKey::new(ObjectKind::Extension, id) else { continue };
-        if let Ok(Checked { resource: Resource::Extension(extension), .. }) = object(catalog, &key, extension)
+        if let Ok(Checked { resource: Resource::Extension(extension), .. }) =
+            check_object(catalog, &key, extension)
         {
             plugins.set(id, extension.loaded.map(|loaded| loaded.plugin));
         }
@@ -108,7 +113,7 @@ pub fn value(catalog: &PluginCatalog, kind: ObjectKind, value: &Value) -> Result
 }
 
 /// Refuses an `ssl` object with certificates that all ended before `now_s`, in seconds since the Unix epoch.
-/// It is no part of [`object`], because an object that was good when it was written does not become faulty by
+/// It is no part of [`check_object`], because an object that was good when it was written does not become faulty by
 /// the time of day.
 ///
 /// # Errors
@@ -136,24 +141,26 @@ fn without_ignored<'v>(value: &'v Value, passed: &CheckRemarks) -> Cow<'v, Value
 /// The checks that do not depend on the key.
 fn fields(catalog: &PluginCatalog, kind: ObjectKind, value: &Value, findings: &mut Findings) {
     if kind == ObjectKind::Route {
-        route::alternatives(value, findings);
+        route::check_alternatives(value, findings);
     }
     by_schema(kind, value, findings);
     if !value.is_object() {
         return;
     }
     match kind {
-        ObjectKind::Route => route::check(catalog, value, findings),
+        ObjectKind::Route => route::check_route(catalog, value, findings),
         ObjectKind::Service => route::check_service(catalog, value, findings),
-        ObjectKind::Upstream => upstream::check(catalog, value, "", findings),
-        ObjectKind::Consumer | ObjectKind::Credential => consumer::check(catalog, kind, value, findings),
-        ObjectKind::ConsumerGroup | ObjectKind::PluginConfig | ObjectKind::GlobalRule => {
-            plugins::check(catalog, value, findings);
+        ObjectKind::Upstream => upstream::check_upstream_fields(catalog, value, "", findings),
+        ObjectKind::Consumer | ObjectKind::Credential => {
+            consumer::check_consumer_object(catalog, kind, value, findings)
         }
-        ObjectKind::StreamRoute => stream_route::check(catalog, value, findings),
-        ObjectKind::Ssl => ssl::check(value, findings),
+        ObjectKind::ConsumerGroup | ObjectKind::PluginConfig | ObjectKind::GlobalRule => {
+            plugins::check_plugins(catalog, value, findings);
+        }
+        ObjectKind::StreamRoute => stream_route::check_stream_route(catalog, value, findings),
+        ObjectKind::Ssl => ssl::check_ssl(value, findings),
         ObjectKind::Proto => proto(catalog, value, findings),
-        ObjectKind::Extension => extension::check(catalog, value, findings),
+        ObjectKind::Extension => extension::check_extension(catalog, value, findings),
         ObjectKind::PluginMetadata | ObjectKind::Secret => {}
     }
 }

@@ -284,7 +284,7 @@ const WARNINGS_MAX: usize = 20;
 const WARNING_BYTES_MAX: usize = 320;
 
 /// A JSON pointer one step further down (RFC 6901 escapes `~` and `/`).
-pub(crate) fn below(pointer: &str, step: &str) -> String {
+pub(crate) fn extend_pointer(pointer: &str, step: &str) -> String {
     format!("{pointer}/{}", step.replace('~', "~0").replace('/', "~1"))
 }
 
@@ -341,6 +341,6 @@ mod tests {
 
     #[test]
     fn pointers_are_escaped() {
-        assert_eq!(below("/a", "b/c~d"), "/a/b~1c~0d");
+        assert_eq!(extend_pointer("/a", "b/c~d"), "/a/b~1c~0d");
     }
 }

@@ -27,7 +27,9 @@ pub(crate) fn optional_seconds<'de, D: Deserializer<'de>>(
 }
 
 /// Reads an integer that fits `T`; `2.0` is one, as JSON Schema has it.
-pub(crate) fn integer<'de, D: Deserializer<'de>, T: TryFrom<i64>>(deserializer: D) -> Result<T, D::Error> {
+pub(crate) fn deserialize_integer<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
     let number = deserializer.deserialize_any(IntegerVisitor)?;
     T::try_from(number).map_err(|_| de::Error::custom(format!("{number} is out of range")))
 }
@@ -38,7 +40,7 @@ where
     D: Deserializer<'de>,
     T: TryFrom<i64>,
 {
-    integer(deserializer).map(Some)
+    deserialize_integer(deserializer).map(Some)
 }
 
 /// The integer that a floating-point number stands for, or none.
@@ -60,7 +62,7 @@ where
 
     impl<'de, T: TryFrom<i64>> Deserialize<'de> for IntegerItem<T> {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            integer(deserializer).map(IntegerItem)
+            deserialize_integer(deserializer).map(IntegerItem)
         }
     }
 

@@ -16,7 +16,7 @@ use crate::validate::Validator;
 /// The schema of a kind, whole, as `GET /apisix/admin/schema/KIND` shows it. A plugin's metadata has the
 /// plugin's own schema and a secret that of its manager; here stand the ones that accept any object.
 #[must_use]
-pub fn of(kind: ObjectKind) -> &'static Value {
+pub fn find_object_schema(kind: ObjectKind) -> &'static Value {
     loaded(kind.singular()).schema()
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn meta() -> &'static Value {
 }
 
 /// The validator of the key of consistent hashing on a variable, and the one on a header or cookie.
-pub(crate) fn hash_key(name: &str) -> &'static Validator {
+pub(crate) fn hash_key_validator(name: &str) -> &'static Validator {
     loaded(name)
 }
 
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn every_kind_has_a_described_schema() {
         for kind in ObjectKind::ALL {
-            let schema = of(kind);
+            let schema = find_object_schema(kind);
             assert!(schema["title"].is_string() && schema["description"].is_string(), "{kind}");
             assert!(!schema.to_string().contains("$ref"), "{kind}");
             for (name, property) in schema["properties"].as_object().into_iter().flatten() {

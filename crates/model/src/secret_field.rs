@@ -16,7 +16,7 @@ pub enum SecretForm {
 }
 
 /// Hands every secret of an object to `visit`, with the place where it stands (a JSON pointer) and its form.
-pub fn for_each(
+pub fn for_each_secret(
     catalog: &PluginCatalog,
     key: &ObjectKey,
     object: &mut Value,
@@ -36,7 +36,7 @@ pub fn for_each(
     };
     let Some(plugins) = object.get_mut("plugins").and_then(Value::as_object_mut) else { return };
     for (name, config) in plugins {
-        let place = crate::fault::below("/plugins", name);
+        let place = crate::fault::extend_pointer("/plugins", name);
         for_each_of_plugin(catalog, schema_type, name, config, &place, &mut any);
     }
 }
@@ -77,12 +77,12 @@ fn walk(value: &mut Value, path: &[&str], place: String, visit: &mut dyn FnMut(&
         // A named object is a table of secrets, such as the fields of requests to a server.
         (Value::Object(fields), []) => {
             for (name, field) in fields.iter_mut().filter(|(_, field)| field.is_string()) {
-                walk(field, &[], crate::fault::below(&place, name), visit);
+                walk(field, &[], crate::fault::extend_pointer(&place, name), visit);
             }
         }
         (Value::Object(fields), [name, rest @ ..]) => {
             if let Some(field) = Map::get_mut(fields, *name) {
-                walk(field, rest, crate::fault::below(&place, name), visit);
+                walk(field, rest, crate::fault::extend_pointer(&place, name), visit);
             }
         }
         _ => {}
@@ -122,7 +122,7 @@ mod tests {
 
     fn found(key: &ObjectKey, mut object: Value) -> Vec<String> {
         let mut found = Vec::new();
-        for_each(&catalog(), key, &mut object, &mut |place, form, text| {
+        for_each_secret(&catalog(), key, &mut object, &mut |place, form, text| {
             found.push(format!("{place} {form:?} {text}"));
         });
         found

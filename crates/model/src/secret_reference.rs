@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::fault::below;
+use crate::fault::extend_pointer;
 use crate::resource::Resource;
 
 /// A reference, taken apart. Pieces of the text it was read from.
@@ -55,7 +55,7 @@ impl<'t> SecretReference<'t> {
 
 /// Whether a text is written as a reference.
 #[must_use]
-pub fn is_reference(text: &str) -> bool {
+pub fn is_secret_reference(text: &str) -> bool {
     SecretReference::parse(text).is_some()
 }
 
@@ -69,22 +69,22 @@ pub fn file_path(text: &str) -> Option<&str> {
 /// Whether the text of a certificate or key is a reference.
 #[must_use]
 pub fn is_certificate_reference(text: &str) -> bool {
-    is_reference(text) || file_path(text).is_some()
+    is_secret_reference(text) || file_path(text).is_some()
 }
 
 /// Every reference in `value`, with the JSON pointer to it below `place`.
-pub fn for_each<'v>(value: &'v Value, place: &str, visit: &mut dyn FnMut(String, &'v str)) {
+pub fn for_each_secret_reference<'v>(value: &'v Value, place: &str, visit: &mut dyn FnMut(String, &'v str)) {
     match value {
-        Value::String(text) if is_reference(text) => visit(place.to_owned(), text),
+        Value::String(text) if is_secret_reference(text) => visit(place.to_owned(), text),
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                for_each(item, &format!("{place}/{index}"), visit);
+                for_each_secret_reference(item, &format!("{place}/{index}"), visit);
             }
         }
         Value::Object(fields) => {
             for (name, field) in fields {
                 if may_hold_reference(field) {
-                    for_each(field, &below(place, name), visit);
+                    for_each_secret_reference(field, &extend_pointer(place, name), visit);
                 }
             }
         }
@@ -95,16 +95,16 @@ pub fn for_each<'v>(value: &'v Value, place: &str, visit: &mut dyn FnMut(String,
 /// Every reference of an object, with the JSON pointer to it: those in plugins, metadata and certificates,
 /// which are resolved (contract section 2.3).
 #[must_use]
-pub fn of(resource: &Resource) -> Vec<(String, &str)> {
+pub fn list_secret_references(resource: &Resource) -> Vec<(String, &str)> {
     let mut found = Vec::new();
     for plugin in resource.plugins() {
         if may_hold_reference(&plugin.config) {
-            let place = below("/plugins", &plugin.name);
-            for_each(&plugin.config, &place, &mut |place, text| found.push((place, text)));
+            let place = extend_pointer("/plugins", &plugin.name);
+            for_each_secret_reference(&plugin.config, &place, &mut |place, text| found.push((place, text)));
         }
     }
     if let Resource::PluginMetadata(metadata) = resource {
-        for_each(&metadata.value, "", &mut |place, text| found.push((place, text)));
+        for_each_secret_reference(&metadata.value, "", &mut |place, text| found.push((place, text)));
     }
     add_of_certificates(resource, &mut found);
     found
@@ -147,7 +147,7 @@ fn add_of_certificates<'r>(resource: &'r Resource, found: &mut Vec<(String, &'r 
             [("ca_certs", &tls.ca_certs), ("client_cert", &tls.client_cert), ("client_key", &tls.client_key)];
         for (name, text) in fields {
             if let Some(text) = text.as_deref().filter(|text| is_certificate_reference(text)) {
-                found.push((below(place, name), text));
+                found.push((extend_pointer(place, name), text));
             }
         }
     }
@@ -213,7 +213,7 @@ mod tests {
     fn object_references_are_found_with_their_paths() {
         let check = |kind: ObjectKind, object: Value, expected: &[(&str, &str)]| {
             let resource = Resource::read(kind, &object).unwrap();
-            let found = of(&resource);
+            let found = list_secret_references(&resource);
             let found: Vec<(&str, &str)> = found.iter().map(|(place, text)| (&**place, *text)).collect();
             assert_eq!(found, expected, "{kind:?}");
         };

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use crate::catalog::PluginCatalog;
-use crate::fault::{CheckStage, Findings, below};
+use crate::fault::{CheckStage, Findings, extend_pointer};
 use crate::kind::ObjectKind;
 
 /// A field that is refused wherever it is written at the top of an object.
@@ -55,8 +55,9 @@ pub fn of_kind(kind: ObjectKind) -> Vec<RefusedField> {
         _ => return refused,
     };
     if kind != ObjectKind::Upstream && kind != ObjectKind::StreamRoute {
-        let in_schema =
-            |field: &&UnsupportedField| crate::schema::of(kind)["properties"].get(field.name).is_some();
+        let in_schema = |field: &&UnsupportedField| {
+            crate::schema::find_object_schema(kind)["properties"].get(field.name).is_some()
+        };
         refused.extend(ROUTE_FIELDS.iter().filter(in_schema).map(whole));
     }
     refused.push(RefusedField {
@@ -68,7 +69,7 @@ pub fn of_kind(kind: ObjectKind) -> Vec<RefusedField> {
 }
 
 /// Refuses the fields of a route or service that Weir cannot do.
-pub(crate) fn route(object: &Value, findings: &mut Findings) {
+pub(crate) fn refuse_route_fields(object: &Value, findings: &mut Findings) {
     refuse(&ROUTE_FIELDS, object, "", findings);
 }
 
@@ -88,7 +89,7 @@ pub(crate) fn upstream(upstream: &Value, pointer: &str, catalog: &PluginCatalog,
             "scheme {scheme} of an upstream is not supported yet: no plugin speaks to Kafka; supported are {}",
             SCHEMES.join(", ")
         );
-        findings.add(CheckStage::Unsupported, below(pointer, "scheme"), reason);
+        findings.add(CheckStage::Unsupported, extend_pointer(pointer, "scheme"), reason);
     }
     if let Some(registry) = upstream.get("discovery_type").and_then(Value::as_str)
         && !catalog.has_registry(registry)
@@ -97,14 +98,14 @@ pub(crate) fn upstream(upstream: &Value, pointer: &str, catalog: &PluginCatalog,
             "discovery_type {registry}: no such registry is configured; write a block `discovery: {{{registry}: …}}` in the \
              settings, or nodes instead"
         );
-        findings.add(CheckStage::Unsupported, below(pointer, "discovery_type"), reason);
+        findings.add(CheckStage::Unsupported, extend_pointer(pointer, "discovery_type"), reason);
     }
 }
 
 fn refuse(fields: &[UnsupportedField], object: &Value, pointer: &str, findings: &mut Findings) {
     for field in fields {
         if object.get(field.name).is_some() {
-            findings.add(CheckStage::Unsupported, below(pointer, field.name), field.reason);
+            findings.add(CheckStage::Unsupported, extend_pointer(pointer, field.name), field.reason);
         }
     }
 }
@@ -126,7 +127,7 @@ mod tests {
         match (path.strip_prefix("upstream."), kind) {
             (Some(field), _) => upstream(&of(field, value), "/upstream", &catalog, &mut found),
             (None, ObjectKind::Upstream) => upstream(&of(path, value), "", &catalog, &mut found),
-            (None, _) => route(&of(path, value), &mut found),
+            (None, _) => refuse_route_fields(&of(path, value), &mut found),
         }
         found.into_result().is_err()
     }
@@ -151,7 +152,11 @@ mod tests {
             for refused in of_kind(kind) {
                 let pointer: String =
                     refused.path.split('.').map(|step| format!("/properties/{step}")).collect();
-                assert!(crate::schema::of(kind).pointer(&pointer).is_some(), "{kind:?} {}", refused.path);
+                assert!(
+                    crate::schema::find_object_schema(kind).pointer(&pointer).is_some(),
+                    "{kind:?} {}",
+                    refused.path
+                );
             }
         }
     }

@@ -151,7 +151,7 @@ impl Corrected {
             && !fields.contains_key(name)
         {
             fields.insert(name.to_owned(), field);
-            self.moved.push((crate::fault::below(parent, name), pointer.to_owned()));
+            self.moved.push((crate::fault::extend_pointer(parent, name), pointer.to_owned()));
         }
     }
 

@@ -16,7 +16,7 @@ fn the_page_of_the_objects_is_up_to_date() {
 fn objects_page() -> String {
     let mut page = INTRODUCTION.to_owned();
     for kind in ObjectKind::ALL {
-        let schema = schema::of(kind);
+        let schema = schema::find_object_schema(kind);
         let _ = write!(page, "\n## {}\n\nWritten at `{}`.", kind.in_words(), place(kind));
         if let Some(description) = schema["description"].as_str() {
             let _ = write!(page, " {description}");

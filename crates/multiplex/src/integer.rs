@@ -14,7 +14,7 @@ const LONG_MAX: u64 = (1 << 62) - 1;
 /// # Errors
 /// The input ends inside the integer, or it has more than 32 bits.
 #[inline]
-pub fn read(input: &mut &[u8], bits: u32) -> Result<usize, CodeError> {
+pub fn read_integer(input: &mut &[u8], bits: u32) -> Result<usize, CodeError> {
     let (&first, rest) = input.split_first().ok_or(CodeError::Truncated)?;
     *input = rest;
     let mask = (1_u32 << bits) - 1;
@@ -25,7 +25,7 @@ pub fn read(input: &mut &[u8], bits: u32) -> Result<usize, CodeError> {
     read_rest(input, prefix)
 }
 
-/// Reads an integer of up to 62 bits, as QPACK needs it (RFC 9204 section 4.1.1); otherwise as [`read`].
+/// Reads an integer of up to 62 bits, as QPACK needs it (RFC 9204 section 4.1.1); otherwise as [`read_integer`].
 ///
 /// # Errors
 /// The input ends inside the integer, or it is larger.
@@ -65,7 +65,7 @@ fn read_rest(input: &mut &[u8], prefix: u32) -> Result<usize, CodeError> {
 
 /// Appends `value` with a prefix of `bits` bits; `pattern` has the bits of the first byte above the prefix.
 #[inline]
-pub fn write(out: &mut Vec<u8>, pattern: u8, bits: u32, value: usize) {
+pub fn write_integer(out: &mut Vec<u8>, pattern: u8, bits: u32, value: usize) {
     let mask = (1_usize << bits) - 1;
     if value < mask {
         return out.push(pattern | value as u8);
@@ -98,10 +98,10 @@ mod tests {
         ];
         for (bits, value, bytes) in table {
             let mut out = Vec::new();
-            write(&mut out, 0, bits, value);
+            write_integer(&mut out, 0, bits, value);
             assert_eq!(out, bytes, "{value}");
             let mut input = bytes;
-            assert_eq!((read(&mut input, bits), input), (Ok(value), &[][..]));
+            assert_eq!((read_integer(&mut input, bits), input), (Ok(value), &[][..]));
             assert_eq!(read_long(&mut &bytes[..], bits), Ok(value as u64));
         }
     }
@@ -116,7 +116,7 @@ mod tests {
             (&[31, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00], CodeError::Integer),
         ];
         for (bytes, error) in table {
-            assert_eq!(read(&mut &bytes[..], 5), Err(error), "{bytes:?}");
+            assert_eq!(read_integer(&mut &bytes[..], 5), Err(error), "{bytes:?}");
         }
     }
 
@@ -124,7 +124,7 @@ mod tests {
     fn long_integers_are_bounded() {
         let at_most = [0xFF, 0x80, 0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x3F];
         let mut written = Vec::new();
-        write(&mut written, 0, 8, LONG_MAX as usize);
+        write_integer(&mut written, 0, 8, LONG_MAX as usize);
         assert_eq!(written, at_most);
         assert_eq!(read_long(&mut &at_most[..], 8), Ok(LONG_MAX));
         let mut above = at_most;

@@ -29,9 +29,13 @@ impl<'a> Text<'a> {
 /// # Errors
 /// The block ends inside the string, or its length or code is invalid.
 #[inline]
-pub fn read<'a>(block: &mut &'a [u8], bits: u32, scratch: &mut Vec<u8>) -> Result<Text<'a>, CodeError> {
+pub fn read_string<'a>(
+    block: &mut &'a [u8],
+    bits: u32,
+    scratch: &mut Vec<u8>,
+) -> Result<Text<'a>, CodeError> {
     let is_huffman = block.first().is_some_and(|byte| byte & (1 << bits) != 0);
-    let length = integer::read(block, bits)?;
+    let length = integer::read_integer(block, bits)?;
     let (text, rest) = block.split_at_checked(length).ok_or(CodeError::Truncated)?;
     *block = rest;
     if !is_huffman {
@@ -45,27 +49,27 @@ pub fn read<'a>(block: &mut &'a [u8], bits: u32, scratch: &mut Vec<u8>) -> Resul
 /// Appends a string in the shorter form; a very short one as it is. `pattern` has the bits of the first byte
 /// above the bit of the Huffman code, `bits` is the width of the length's prefix.
 #[inline]
-pub fn write(out: &mut Vec<u8>, pattern: u8, bits: u32, text: &[u8]) {
+pub fn write_string(out: &mut Vec<u8>, pattern: u8, bits: u32, text: &[u8]) {
     if text.len() >= HUFFMAN_BYTES_MIN {
         let length = huffman::encoded_length(text);
         if length < text.len() {
-            integer::write(out, pattern | 1 << bits, bits, length);
+            integer::write_integer(out, pattern | 1 << bits, bits, length);
             return huffman::encode(text, out);
         }
     }
-    integer::write(out, pattern, bits, text.len());
+    integer::write_integer(out, pattern, bits, text.len());
     out.extend_from_slice(text);
 }
 
-/// Appends a name in lower case; otherwise as [`write()`].
+/// Appends a name in lower case; otherwise as [`write_string()`].
 pub fn write_lower(out: &mut Vec<u8>, pattern: u8, bits: u32, name: &[u8]) {
     let mut short = [0; SHORT_NAME_BYTES];
     if let Some(lower) = short.get_mut(..name.len()) {
         lower.copy_from_slice(name);
         lower.make_ascii_lowercase();
-        write(out, pattern, bits, lower);
+        write_string(out, pattern, bits, lower);
     } else {
-        write(out, pattern, bits, &name.to_ascii_lowercase());
+        write_string(out, pattern, bits, &name.to_ascii_lowercase());
     }
 }
 
@@ -84,9 +88,9 @@ mod tests {
         for text in [&b""[..], b"short", b"www.example.com", b"\xFF\xFE\xFD\xFC\xFB\xFA\xF9\xF8\xF7", &long] {
             for bits in [3, 5, 7] {
                 let mut out = Vec::new();
-                write(&mut out, 0, bits, text);
+                write_string(&mut out, 0, bits, text);
                 let (mut rest, mut scratch) = (&out[..], Vec::new());
-                let read = read(&mut rest, bits, &mut scratch).unwrap();
+                let read = read_string(&mut rest, bits, &mut scratch).unwrap();
                 assert_eq!((read.of(&scratch), rest), (text, &[][..]));
             }
         }
@@ -98,7 +102,7 @@ mod tests {
         for name in ["Via", &long] {
             let (mut out, mut same) = (Vec::new(), Vec::new());
             write_lower(&mut out, 0x20, 3, name.as_bytes());
-            write(&mut same, 0x20, 3, name.to_ascii_lowercase().as_bytes());
+            write_string(&mut same, 0x20, 3, name.to_ascii_lowercase().as_bytes());
             assert_eq!(out, same);
         }
     }
@@ -107,7 +111,7 @@ mod tests {
     fn cut_strings_are_refused() {
         for bytes in [&[][..], &[3, b'a'], &[0x7F], &[0x7F, 0x80]] {
             assert_eq!(
-                read(&mut &bytes[..], 7, &mut Vec::new()).unwrap_err(),
+                read_string(&mut &bytes[..], 7, &mut Vec::new()).unwrap_err(),
                 CodeError::Truncated,
                 "{bytes:?}"
             );

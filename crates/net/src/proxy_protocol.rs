@@ -13,7 +13,7 @@ mod v2;
 
 use std::net::SocketAddr;
 
-pub use encode::{ProxyHeaderVersion, Said, SaidTls, encode};
+pub use encode::{ProxyHeaderVersion, Said, SaidTls, encode_proxy_header};
 pub use tlv::{SslTlv, Tlvs};
 
 /// Most bytes of a header. Version 1 ends within 107; version 2 can announce 65,551, of which addresses take
@@ -124,9 +124,9 @@ fn decode(bytes: &[u8]) -> Result<Option<(ProxyProtocolHeader, usize)>, HeaderFa
         bytes[..known] == prefix[..known]
     };
     if begins(V1_PREFIX) {
-        v1::decode(bytes)
+        v1::decode_v1_header(bytes)
     } else if begins(v2::SIGNATURE) {
-        v2::decode(bytes)
+        v2::decode_v2_header(bytes)
     } else {
         Err(HeaderFault::Absent)
     }

@@ -21,7 +21,7 @@ pub use process::QuicProcess;
 pub use secret::QuicSecret;
 pub use socket::QuicCounts;
 pub use steering::Steering;
-pub use udp::bind;
+pub use udp::bind_quic_socket;
 
 #[cfg(all(test, not(feature = "simulation")))]
 mod tests;

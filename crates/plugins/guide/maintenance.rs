@@ -45,7 +45,7 @@ struct Maintenance {
 }
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: MaintenanceConfig = config::parse(config)?;
+    let config: MaintenanceConfig = config::parse_config(config)?;
     let reply = BufferedReply::message(503, &config.message)
         .with_header("Retry-After", config.retry_after.to_string());
     Ok(Arc::new(Maintenance { reply, pass: config.pass }))

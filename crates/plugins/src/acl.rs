@@ -107,7 +107,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<Acl, String> {
-    let config: AclConfig = config::parse(config)?;
+    let config: AclConfig = config::parse_config(config)?;
     let field = config.external_user_label_field;
     let path = JsonPath::parse_recursive(&field)
         .map_err(|error| format!("invalid external_user_label_field: {error}"))?;

@@ -58,7 +58,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
     ApiBreakerConfig::schema,
     build,
 )
-.checked(|config| headers(&config::parse(config)?).map(drop))
+.checked(|config| headers(&config::parse_config(config)?).map(drop))
 .documented(include_str!("api_breaker.rs"));
 
 attributes! {
@@ -137,7 +137,7 @@ fn headers(config: &ApiBreakerConfig) -> Result<ReplyFields, String> {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: ApiBreakerConfig = config::parse(config)?;
+    let config: ApiBreakerConfig = config::parse_config(config)?;
     let headers = headers(&config)?;
     let body = config.break_response_body.unwrap_or_default().into_bytes();
     Ok(Arc::new(ApiBreaker {

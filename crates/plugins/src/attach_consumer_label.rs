@@ -58,9 +58,9 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<AttachConsumerLabel, String> {
-    let config: AttachConsumerLabelConfig = config::parse(config)?;
+    let config: AttachConsumerLabelConfig = config::parse_config(config)?;
     let read = |(field, label): (&String, &Value)| {
-        let field = fields::name(field).map_err(|reason| format!("headers: {reason}"))?;
+        let field = fields::parse_field_name(field).map_err(|reason| format!("headers: {reason}"))?;
         let label = label.as_str().and_then(|label| label.strip_prefix('$'));
         let label = label.ok_or_else(|| format!("headers: {field}: a label begins with a dollar sign"))?;
         Ok((field, label.into()))

@@ -152,8 +152,8 @@ impl Drop for CasbinQueuePermit<'_> {
 type CasbinPolicyResult = Result<Arc<CasbinPolicy>, String>;
 
 fn check(config: &Value) -> Result<(), String> {
-    let config: AuthzCasbinConfig = config::parse(config)?;
-    fields::name(&config.username).map_err(|reason| format!("username: {reason}"))?;
+    let config: AuthzCasbinConfig = config::parse_config(config)?;
+    fields::parse_field_name(&config.username).map_err(|reason| format!("username: {reason}"))?;
     match (&config.model, &config.policy) {
         (Some(model), Some(policy)) => check_texts(model, policy),
         _ => Ok(()),
@@ -161,7 +161,7 @@ fn check(config: &Value) -> Result<(), String> {
 }
 
 fn check_metadata(metadata: &Value) -> Result<(), String> {
-    let metadata: AuthzCasbinMetadata = config::parse(metadata)?;
+    let metadata: AuthzCasbinMetadata = config::parse_config(metadata)?;
     check_texts(&metadata.model, &metadata.policy)
 }
 
@@ -173,15 +173,16 @@ fn check_texts(model: &str, policy: &str) -> Result<(), String> {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: AuthzCasbinConfig = config::parse(config)?;
+    let config: AuthzCasbinConfig = config::parse_config(config)?;
     let texts = match (config.model_path, config.policy_path, config.model, config.policy) {
-        (Some(model), Some(policy), ..) => {
-            Some((config_file::read("model_path", &model)?, config_file::read("policy_path", &policy)?))
-        }
+        (Some(model), Some(policy), ..) => Some((
+            config_file::read_config_file("model_path", &model)?,
+            config_file::read_config_file("policy_path", &policy)?,
+        )),
         (_, _, Some(model), Some(policy)) => Some((model, policy)),
         _ => match build.metadata {
             Some(metadata) => {
-                let metadata: AuthzCasbinMetadata = config::parse(metadata)?;
+                let metadata: AuthzCasbinMetadata = config::parse_config(metadata)?;
                 Some((metadata.model, metadata.policy))
             }
             None => None,
@@ -232,7 +233,7 @@ impl Plugin for AuthzCasbin {
         let policy = policy.clone();
         Flow::Wait(Box::pin(async move {
             let _place = place;
-            let decided = side_thread::run(move || policy.allows(&question)).await;
+            let decided = side_thread::run_on_side_thread(move || policy.allows(&question)).await;
             match self.answer(exchange, decided.unwrap_or_else(|fault| Err(fault.to_owned()))) {
                 None => PhaseDecision::Continue,
                 Some(reply) => PhaseDecision::Reply(Box::new(reply)),

@@ -79,7 +79,7 @@ struct AuthzKeycloak {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: AuthzKeycloakConfig = config::parse(config)?;
+    let config: AuthzKeycloakConfig = config::parse_config(config)?;
     Ok(Arc::new(AuthzKeycloak {
         server: KeycloakServer::new(build, &config)?,
         pace: Pace::every_ms(LOG_INTERVAL_MS),
@@ -195,7 +195,7 @@ impl AuthzKeycloak {
         let mut form = vec![("grant_type", "password"), ("client_id", &*self.config.client_id)];
         form.extend(self.config.client_secret.as_deref().map(|secret| ("client_secret", secret)));
         form.extend([("username", &*username), ("password", &*password)]);
-        match self.server.ask(&local, api_call::form(form), None).await {
+        match self.server.ask(&local, api_call::encode_form(form), None).await {
             Err(reason) => {
                 self.log(&local, &reason);
                 reply(BufferedReply::message(401, "Accessing token endpoint URL failed."))
@@ -262,7 +262,7 @@ fn decision_form(config: &AuthzKeycloakConfig, permissions: &[String], scope: Op
         ("response_mode", "decision"),
     ];
     form.extend(permissions.iter().map(|permission| ("permission", &**permission)));
-    api_call::form(form)
+    api_call::encode_form(form)
 }
 
 /// Whether a body says that the permissions are granted. A page of another server does not.

@@ -104,7 +104,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<BasicAuth, String> {
-    let config: BasicAuthConfig = config::parse(config)?;
+    let config: BasicAuthConfig = config::parse_config(config)?;
     Ok(BasicAuth {
         hide_credentials: config.hide_credentials,
         authentication: Authentication::new("Basic", &config.realm, config.anonymous_consumer),
@@ -137,7 +137,8 @@ impl BasicAuth {
 
 /// The consumer of the request's name and password.
 fn find(exchange: &Exchange) -> Result<Arc<Consumer>, AuthenticationRefusal> {
-    let field = places::field(exchange, "Authorization").map_err(|Doubled| DOUBLED)?.ok_or(MISSING)?;
+    let field =
+        places::read_single_field(exchange, "Authorization").map_err(|Doubled| DOUBLED)?.ok_or(MISSING)?;
     let decoded = decode(field).ok_or(MALFORMED)?;
     if let Some(consumer) = verify(exchange, &decoded)? {
         return Ok(consumer);

@@ -91,7 +91,7 @@ struct BatchRequests {
 }
 
 fn build(build: &Build<'_>, _config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let limits = config::parse(build.metadata.unwrap_or(&json!({})))?;
+    let limits = config::parse_config(build.metadata.unwrap_or(&json!({})))?;
     Ok(Arc::new(BatchRequests { limits }))
 }
 

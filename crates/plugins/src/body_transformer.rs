@@ -164,12 +164,12 @@ struct ReceivedMessage {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    let config: BodyTransformerConfig = config::parse(config)?;
+    let config: BodyTransformerConfig = config::parse_config(config)?;
     sides(&config).map(drop)
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: BodyTransformerConfig = config::parse(config)?;
+    let config: BodyTransformerConfig = config::parse_config(config)?;
     let (request, response) = sides(&config)?;
     Ok(Arc::new(BodyTransformer {
         request,

@@ -67,7 +67,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::shared::encoding::decode::decode;
+    use crate::shared::encoding::decode::decode_content;
 
     #[test]
     fn configurations() {
@@ -100,7 +100,7 @@ mod tests {
             let mut coded = Vec::new();
             encoder.piece(body.as_bytes(), &mut coded).unwrap();
             encoder.end(&mut coded).unwrap();
-            assert!(decode(b"br", &coded, 1_000_000).as_deref() == Ok(body.as_bytes()), "{config}");
+            assert!(decode_content(b"br", &coded, 1_000_000).as_deref() == Ok(body.as_bytes()), "{config}");
             coded.len()
         };
         let length = body.len().to_string();

@@ -43,7 +43,7 @@ struct ClientControl {
 }
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: ClientControlConfig = config::parse(config)?;
+    let config: ClientControlConfig = config::parse_config(config)?;
     Ok(Arc::new(ClientControl { max_body_bytes: config.max_body_size }))
 }
 

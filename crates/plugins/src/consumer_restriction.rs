@@ -99,7 +99,7 @@ struct ConsumerRestriction {
 }
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: ConsumerRestrictionConfig = config::parse(config)?;
+    let config: ConsumerRestrictionConfig = config::parse_config(config)?;
     let mut methods = HashMap::new();
     for allowed in config.allowed_by_methods.unwrap_or_default() {
         let Some(user) = allowed.user else { continue };

@@ -150,7 +150,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 }
 
 fn compile(config: &Value, metadata: Option<&Value>) -> Result<Cors, String> {
-    let config: CorsConfig = config::parse(config)?;
+    let config: CorsConfig = config::parse_config(config)?;
     let timing = config.timing_allow_origins.as_deref();
     let lists = [&config.allow_origins, &config.allow_methods, &config.allow_headers];
     let optional = [config.expose_headers.as_deref(), timing];

@@ -82,7 +82,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<Csrf, String> {
-    let config: CsrfConfig = config::parse(config)?;
+    let config: CsrfConfig = config::parse_config(config)?;
     if !is_token(&config.name) && !is_reference(&config.name) {
         return Err(format!("name: `{}` is no name of a cookie and a field", config.name));
     }
@@ -122,7 +122,7 @@ impl Csrf {
     /// Compares the tokens of field and cookie.
     fn check(&self, exchange: &Exchange) -> Result<(), &'static str> {
         const MISMATCH: &str = "csrf token mismatch";
-        let field = places::field(exchange, &self.name).map_err(|_| MISMATCH)?;
+        let field = places::read_single_field(exchange, &self.name).map_err(|_| MISMATCH)?;
         let field = field.filter(|field| !field.is_empty()).ok_or("no csrf token in headers")?;
         let cookie = places::cookie(exchange, &self.name).map_err(|_| MISMATCH)?.ok_or("no csrf cookie")?;
         if !bool::from(field.ct_eq(cookie)) {

@@ -202,7 +202,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<DataMask, String> {
-    let config: DataMaskConfig = config::parse(config)?;
+    let config: DataMaskConfig = config::parse_config(config)?;
     let max_arguments = match config.max_req_post_args {
         0 => usize::MAX,
         most => most,
@@ -235,7 +235,7 @@ impl DataMask {
     }
 
     fn mask_query(&self, exchange: &mut Exchange) {
-        let mask = |query: &[u8]| form::mask(&self.query, query, usize::MAX);
+        let mask = |query: &[u8]| form::mask_form(&self.query, query, usize::MAX);
         if let Some(masked) = exchange.request.query().and_then(mask) {
             exchange.request.set_query(Some(&*masked).filter(|query| !query.is_empty()));
         }
@@ -293,7 +293,7 @@ impl DataMask {
             match jsonx::parse(body, Bounds::BODY) {
                 Ok(parsed) if is_tree(&parsed.value) || self.forms.is_empty() => {
                     let mut value = parsed.value.to_serde();
-                    let is_masked = json::mask(&self.json, &mut value);
+                    let is_masked = json::mask_json(&self.json, &mut value);
                     // The log would hold the member that the value does not have.
                     let is_rewritten = is_masked || parsed.repeats_names;
                     return Ok(is_rewritten.then(|| parsed.value.with_changes(&value).to_json()));
@@ -308,7 +308,7 @@ impl DataMask {
         if !is_form {
             return Err("its `Content-Type` is not that of a form, or it is compressed");
         }
-        Ok(form::mask(&self.forms, body, self.max_arguments))
+        Ok(form::mask_form(&self.forms, body, self.max_arguments))
     }
 }
 

@@ -90,7 +90,7 @@ struct Degraphql {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    let config: DegraphqlConfig = config::parse(config)?;
+    let config: DegraphqlConfig = config::parse_config(config)?;
     // The value of a reference is unknown until it is resolved.
     if config::is_reference(&config.query) {
         return Ok(());
@@ -111,7 +111,7 @@ fn check(config: &Value) -> Result<(), String> {
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     check(config)?;
-    let config: DegraphqlConfig = config::parse(config)?;
+    let config: DegraphqlConfig = config::parse_config(config)?;
     let mut fields = vec![("query", &*config.query)];
     fields.extend(config.operation_name.as_deref().map(|name| ("operationName", name)));
     let mut body: Map<String, Value> = Map::new();
@@ -120,7 +120,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
     body.pop();
     Ok(Arc::new(Degraphql {
         body: body.into(),
-        arguments: api_call::form(fields).into(),
+        arguments: api_call::encode_form(fields).into(),
         variables: config.variables.map(Arc::from),
         body_bytes_max: config.max_req_body_size,
     }))
@@ -164,14 +164,14 @@ impl Degraphql {
             return status.map_or_else(refuse, |()| Flow::Continue);
         }
         // Before the body is copied, because the thread may be behind with many copies.
-        let Some(held) = side_thread::hold(written.len()) else { return refuse(503) };
+        let Some(held) = side_thread::hold_job_bytes(written.len()) else { return refuse(503) };
         let (names, written) = (names.clone(), written.to_vec());
         Flow::Wait(Box::pin(async move {
             let read = move || {
                 let _held = held;
                 variables(&names, &written)
             };
-            let text = side_thread::run(read).await.unwrap_or(Err(503));
+            let text = side_thread::run_on_side_thread(read).await.unwrap_or(Err(503));
             match text.and_then(|text| self.write_body(exchange, Some(&text))) {
                 Ok(()) => PhaseDecision::Continue,
                 Err(status) => PhaseDecision::Reply(Box::new(BufferedReply::status(status))),
@@ -212,7 +212,7 @@ impl Degraphql {
                 }
             }
             query.push_str("&variables=");
-            query.push_str(&api_call::encode(&chosen(names, given).to_string()));
+            query.push_str(&api_call::encode_form_text(&chosen(names, given).to_string()));
         }
         if exchange.request_body().is_some_and(|body| !body.is_empty()) {
             // Some servers read the request from the body of a GET too.

@@ -85,10 +85,11 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<Echo, String> {
-    let config: EchoConfig = config::parse(config)?;
+    let config: EchoConfig = config::parse_config(config)?;
     let bytes = |text: Option<String>| text.unwrap_or_default().into_bytes().into_boxed_slice();
     let field = |(name, value): (&String, &Value)| {
-        let field = fields::name(name).and_then(|name| Ok(EchoField { name, value: fields::text(value)? }));
+        let field = fields::parse_field_name(name)
+            .and_then(|name| Ok(EchoField { name, value: fields::parse_field_text(value)? }));
         field.map_err(|reason| format!("headers: {name}: {reason}"))
     };
     Ok(Echo {

@@ -51,7 +51,9 @@ use sink::ErrorLogSink;
 pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 1091, &[], schema, build)
     .global()
     .with_metadata(metadata::schema)
-    .checked_metadata(|written| metadata::read(written).and_then(|metadata| metadata.check()))
+    .checked_metadata(|written| {
+        metadata::read_error_log_metadata(written).and_then(|metadata| metadata.check())
+    })
     .running_by_metadata()
     .documented(include_str!("error_log_logger.rs"));
 
@@ -76,7 +78,7 @@ fn build(build: &Build<'_>, _config: &Value) -> Result<Arc<dyn Plugin>, String> 
     let Some(written) = build.metadata.filter(|_| build.owner == OWNER) else {
         return Ok(Arc::new(ErrorLogLogger { _reader: None }));
     };
-    let metadata = metadata::read(written)?;
+    let metadata = metadata::read_error_log_metadata(written)?;
     let key = format!("{NAME}/{}", config::identity(written));
     let queue = build.states.keep(&key, || {
         let destination = ErrorLogSink::new(build.services, &metadata)?;

@@ -55,7 +55,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
     ExamplePluginConfig::schema,
     build,
 )
-.checked(|config| node(&config::parse(config)?).map(drop))
+.checked(|config| node(&config::parse_config(config)?).map(drop))
 .with_metadata(ExamplePluginMetadata::schema)
 .with_control_endpoints(&[ControlEndpoint { path: "/v1/plugin/example-plugin/hello", answer: hello }])
 .documented(include_str!("example_plugin.rs"));
@@ -94,7 +94,7 @@ struct ExamplePlugin {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let upstream = node(&config::parse(config)?)?;
+    let upstream = node(&config::parse_config(config)?)?;
     Ok(Arc::new(ExamplePlugin {
         owner: build.owner.into(),
         shown: config.to_string().into(),

@@ -82,7 +82,7 @@ struct Functions {
 }
 
 fn functions(config: &Value) -> Result<Box<[Arc<LuaScript>]>, String> {
-    let config: ExitTransformerConfig = config::parse(config)?;
+    let config: ExitTransformerConfig = config::parse_config(config)?;
     let compile = |(index, source): (usize, String)| {
         LuaScript::compile("function", source.into_bytes())
             .map_err(|reason| format!("functions[{index}]: {reason}"))

@@ -42,7 +42,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 
 impl Plugin for ExtPluginPostReq {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        runner::request::call(&self.0, exchange)
+        runner::request::call_for_request(&self.0, exchange)
     }
 
     fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {

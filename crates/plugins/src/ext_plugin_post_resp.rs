@@ -55,7 +55,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 
 impl Plugin for ExtPluginPostResp {
     fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
-        runner::response::head(&self.0, exchange)
+        runner::response::call_for_response_head(&self.0, exchange)
     }
 
     fn wants_response_body(&self, exchange: &Exchange) -> BodyNeed {
@@ -68,7 +68,7 @@ impl Plugin for ExtPluginPostResp {
         body: &'a mut Vec<u8>,
         portion: Portion,
     ) -> ResponseStep<'a> {
-        runner::response::body(&self.0, exchange, body, portion)
+        runner::response::call_for_response_body(&self.0, exchange, body, portion)
     }
 
     fn explain(&self, _: &mut Exchange, _: PluginPhase) -> Explained {

@@ -56,7 +56,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
 .checked(runner::check)
 .with_control_endpoints(&[ControlEndpoint {
     path: "/v1/plugin_runner",
-    answer: |_| ControlAnswer::Json(runner::shown()),
+    answer: |_| ControlAnswer::Json(runner::render_runner_status()),
 }])
 .documented(include_str!("ext_plugin_pre_req.rs"));
 
@@ -69,7 +69,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 
 impl Plugin for ExtPluginPreReq {
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        runner::request::call(&self.0, exchange)
+        runner::request::call_for_request(&self.0, exchange)
     }
 
     fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {

@@ -116,7 +116,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<FaultInjection, String> {
-    let config: FaultInjectionConfig = config::parse(config)?;
+    let config: FaultInjectionConfig = config::parse_config(config)?;
     let abort = config.abort.as_ref().map(Abort::compile).transpose();
     let delay = config.delay.as_ref().map(Delay::compile).transpose();
     Ok(FaultInjection {
@@ -166,7 +166,7 @@ impl Delay {
 
 impl Sample {
     fn compile(percentage: Option<u64>, vars: Option<&[Value]>) -> Result<Sample, String> {
-        let compile = |one: &Value| expression::compile("vars", one);
+        let compile = |one: &Value| expression::compile_expression("vars", one);
         let conditions = vars.map(|all| all.iter().map(compile).collect()).transpose()?;
         Ok(Sample { percentage, conditions })
     }

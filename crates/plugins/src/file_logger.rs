@@ -87,7 +87,7 @@ fn check_metadata(metadata: &Value) -> Result<(), String> {
     if let Some(path) = metadata.get("path").and_then(Value::as_str) {
         check_path(path)?;
     }
-    logger::check_metadata(metadata)
+    logger::check_log_metadata(metadata)
 }
 
 /// The path of the instance, or that of the metadata.
@@ -215,7 +215,7 @@ impl FileLogger {
 impl Sink for LogFile {
     fn deliver<'a>(&'a self, _client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
-            let written = files::append(&self.path, batch.concat()).await;
+            let written = files::append_log_lines(&self.path, batch.concat()).await;
             let path = self.path.display();
             Ok(written.map_err(|error| format!("failed to write file: {path}, error info: {error}"))?)
         })

@@ -91,7 +91,7 @@ struct ForwardAuth {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: ForwardAuthConfig = config::parse(config)?;
+    let config: ForwardAuthConfig = config::parse_config(config)?;
     let keep_alive = KeepAlive {
         size: if config.keepalive { config.keepalive_pool } else { 0 },
         idle_timeout_ms: config.keepalive_timeout,

@@ -74,7 +74,7 @@ use serde_json::{Map, Value};
 
 use crate::limit_count::CostLimit;
 use crate::shared::attributes::{Attribute, AttributeFields, attributes, words};
-use crate::shared::graphql::request::{GraphqlRequest, NO_BODY, bytes_max, refusal};
+use crate::shared::graphql::request::{GraphqlRequest, NO_BODY, bytes_max, refuse_graphql_request};
 use crate::shared::graphql::{GraphqlDocument, GraphqlOperation};
 use crate::shared::outages::Outages;
 use cost::{CostFormula, Inputs, bounded, query_cost};
@@ -215,7 +215,7 @@ impl Plugin for GraphqlLimitCount {
     }
 
     fn refuse_long_body(&self, exchange: &Exchange) -> Option<BufferedReply> {
-        (exchange.request.method == Method::Post).then(|| refusal(NO_BODY))
+        (exchange.request.method == Method::Post).then(|| refuse_graphql_request(NO_BODY))
     }
 
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
@@ -225,7 +225,7 @@ impl Plugin for GraphqlLimitCount {
         let read = GraphqlRequest::of(exchange).and_then(|request| Ok((request.document()?, request)));
         let (document, request) = match read {
             Ok(read) => read,
-            Err(text) => return Flow::reply(refusal(&text)),
+            Err(text) => return Flow::reply(refuse_graphql_request(&text)),
         };
         match &self.weights {
             Some((decorations, sources)) => Flow::Wait(Box::pin(async move {
@@ -234,7 +234,7 @@ impl Plugin for GraphqlLimitCount {
                     Err(reason) => return self.without_schema(exchange, &reason),
                 };
                 match self.cost(&document, &request, decorations, Some(&schema)) {
-                    Err(text) => PhaseDecision::Reply(Box::new(refusal(text))),
+                    Err(text) => PhaseDecision::Reply(Box::new(refuse_graphql_request(text))),
                     Ok(cost) => match self.charge(exchange, cost) {
                         Flow::Wait(waits) => waits.await,
                         Flow::Reply(reply) => PhaseDecision::Reply(reply),
@@ -243,7 +243,7 @@ impl Plugin for GraphqlLimitCount {
                 }
             })),
             None => match self.cost(&document, &request, &Decorations::default(), None) {
-                Err(text) => Flow::reply(refusal(text)),
+                Err(text) => Flow::reply(refuse_graphql_request(text)),
                 Ok(cost) => self.charge(exchange, cost),
             },
         }
@@ -332,7 +332,7 @@ impl GraphqlLimitCount {
             tracing::warn!(reason, requests, "{NAME} has no schema of the upstream");
         }
         let text = "Invalid graphql request: failed to introspect the upstream graphql schema";
-        PhaseDecision::Reply(Box::new(refusal(text)))
+        PhaseDecision::Reply(Box::new(refuse_graphql_request(text)))
     }
 }
 

@@ -60,7 +60,9 @@ use crate::proxy_cache::{
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::graphql::OperationKind;
-use crate::shared::graphql::request::{GraphqlRequest, NO_BODY, bytes_max, refusal, source};
+use crate::shared::graphql::request::{
+    GraphqlRequest, NO_BODY, bytes_max, find_graphql_source, refuse_graphql_request,
+};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new(
@@ -115,7 +117,7 @@ fn check_zone(states: &StateRegistry, config: &Value) -> Result<(), String> {
     if config.pointer("/_meta/disable") == Some(&Value::Bool(true)) {
         return Ok(());
     }
-    let config: GraphqlProxyCacheConfig = config::parse(config)?;
+    let config: GraphqlProxyCacheConfig = config::parse_config(config)?;
     check_zone_named(states, &config.cache_zone, config.cache_strategy)
 }
 
@@ -124,7 +126,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     if build.owner.ends_with(&format!("#{NAME}")) {
         return Ok(Arc::new(Purge { caches: PurgeableCaches::of(build.states, NAME) }));
     }
-    let parsed: GraphqlProxyCacheConfig = config::parse(config)?;
+    let parsed: GraphqlProxyCacheConfig = config::parse_config(config)?;
     let settings = KeyedSettings {
         strategy: parsed.cache_strategy,
         zone: &parsed.cache_zone,
@@ -147,7 +149,7 @@ impl Plugin for GraphqlProxyCache {
     }
 
     fn refuse_long_body(&self, exchange: &Exchange) -> Option<BufferedReply> {
-        (exchange.request.method == Method::Post).then(|| refusal(NO_BODY))
+        (exchange.request.method == Method::Post).then(|| refuse_graphql_request(NO_BODY))
     }
 
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
@@ -155,7 +157,7 @@ impl Plugin for GraphqlProxyCache {
             return Flow::reply(BufferedReply::status(405));
         }
         match is_cacheable(exchange) {
-            Err(text) => return Flow::reply(refusal(&text)),
+            Err(text) => return Flow::reply(refuse_graphql_request(&text)),
             Ok(false) => {
                 self.cache.pass_by(exchange);
                 return Flow::Continue;
@@ -210,7 +212,7 @@ impl GraphqlProxyCache {
         let path = exchange.forward_path().to_vec();
         let query = exchange.request.query().unwrap_or_default().to_vec();
         let content_type = exchange.request.headers.get("content-type").unwrap_or_default().to_vec();
-        let source = source(exchange).unwrap_or_default().to_vec();
+        let source = find_graphql_source(exchange).unwrap_or_default().to_vec();
         let parts: [&[u8]; 7] = [
             self.identity.as_bytes(),
             route.as_bytes(),

@@ -104,7 +104,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
     GrpcTranscodeConfig::schema,
     build,
 )
-.checking_protos(|content| definition::compile(content).map(drop))
+.checking_protos(|content| definition::compile_definition(content).map(drop))
 .documented(include_str!("grpc_transcode.rs"));
 
 const NAME: &str = "grpc-transcode";
@@ -162,7 +162,7 @@ struct ProtoId(Id);
 
 impl Attribute for ProtoId {
     fn schema() -> Value {
-        schema::of(ObjectKind::Route)["properties"]["upstream_id"].clone()
+        schema::find_object_schema(ObjectKind::Route)["properties"]["upstream_id"].clone()
     }
 
     fn read(written: Value) -> Result<Self, String> {
@@ -189,11 +189,11 @@ struct GrpcTranscode {
 static REFUSED: Pace = Pace::every_ms(10_000);
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: GrpcTranscodeConfig = config::parse(config)?;
+    let config: GrpcTranscodeConfig = config::parse_config(config)?;
     let id = config.proto_id.0.as_str();
     let content = build.proto(id).ok_or_else(|| format!("failed to find proto by id: {id}"))?;
     let key = format!("{NAME}/definition/{}", HEXLOWER.encode(digest(&SHA256, content.as_bytes()).as_ref()));
-    let definition = build.states.keep(&key, || definition::compile(content));
+    let definition = build.states.keep(&key, || definition::compile_definition(content));
     let pool = definition.as_ref().as_ref().map_err(|reason| format!("proto {id}: {reason}"))?;
     let (service, name) = (&*config.service, &*config.method);
     let method = pool
@@ -251,7 +251,7 @@ impl Plugin for GrpcTranscode {
             let made = self.converter.frame(request.method, content_type, query, body);
             return self.forward(exchange, made).map_or(Flow::Continue, Flow::reply);
         }
-        let Some(held) = side_thread::hold(body.len()) else {
+        let Some(held) = side_thread::hold_job_bytes(body.len()) else {
             return Flow::reply(BufferedReply::status(503));
         };
         let (converter, method) = (self.converter.clone(), request.method);
@@ -261,7 +261,7 @@ impl Plugin for GrpcTranscode {
                 let _held = held;
                 converter.frame(method, &content_type, &query, &body)
             };
-            match side_thread::run(convert).await {
+            match side_thread::run_on_side_thread(convert).await {
                 Ok(made) => self
                     .forward(exchange, made)
                     .map_or(PhaseDecision::Continue, |reply| PhaseDecision::Reply(Box::new(reply))),

@@ -108,7 +108,7 @@ struct GrpcWebCall {
 static REFUSED: Pace = Pace::every_ms(10_000);
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: GrpcWebConfig = config::parse(config)?;
+    let config: GrpcWebConfig = config::parse_config(config)?;
     Ok(Arc::new(GrpcWeb {
         max_body_bytes: usize::try_from(config.max_req_body_size).unwrap_or(usize::MAX),
         allow_headers: config.cors_allow_headers,
@@ -177,7 +177,7 @@ impl Plugin for GrpcWeb {
             return refuse(exchange, 400, "a content type that is not gRPC-Web");
         };
         if encoding == Encoding::Text {
-            let Some(body) = exchange.request_body().and_then(text::decode) else {
+            let Some(body) = exchange.request_body().and_then(text::decode_grpc_text) else {
                 return refuse(exchange, 400, "a body that is no base64");
             };
             if exchange.set_request_body(body).is_err() {
@@ -252,12 +252,12 @@ impl Plugin for GrpcWeb {
             body.clear();
         }
         if is_text {
-            text::encode(body);
+            text::encode_grpc_text(body);
         }
         if portion == Portion::Last {
             let mut frame = std::mem::take(&mut call.frame);
             if is_text {
-                text::encode(&mut frame);
+                text::encode_grpc_text(&mut frame);
             }
             body.extend_from_slice(&frame);
         }

@@ -84,7 +84,7 @@ mod tests {
 
     use super::*;
     use crate::shared::attributes::Attribute;
-    use crate::shared::encoding::decode::decode;
+    use crate::shared::encoding::decode::decode_content;
 
     #[test]
     fn configurations() {
@@ -204,7 +204,7 @@ mod tests {
         encoder.piece(body.as_bytes(), &mut coded).unwrap();
         encoder.end(&mut coded).unwrap();
         assert!(coded.len() < 60, "{}", coded.len());
-        assert_eq!(decode(b"gzip", &coded, 300).as_deref(), Ok(body.as_bytes()));
+        assert_eq!(decode_content(b"gzip", &coded, 300).as_deref(), Ok(body.as_bytes()));
     }
 
     #[test]

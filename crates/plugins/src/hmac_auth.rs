@@ -157,7 +157,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<HmacAuth, String> {
-    let config: HmacAuthConfig = config::parse(config)?;
+    let config: HmacAuthConfig = config::parse_config(config)?;
     Ok(HmacAuth {
         algorithms: config.allowed_algorithms,
         clock_skew: Duration::from_secs(config.clock_skew),
@@ -220,7 +220,9 @@ impl Plugin for HmacAuth {
 impl HmacAuth {
     /// The consumer of the secret that signed the request.
     fn find(&self, exchange: &Exchange) -> Result<Arc<Consumer>, AuthenticationRefusal> {
-        let field = places::field(exchange, "Authorization").map_err(|Doubled| DOUBLED)?.ok_or(MISSING)?;
+        let field = places::read_single_field(exchange, "Authorization")
+            .map_err(|Doubled| DOUBLED)?
+            .ok_or(MISSING)?;
         let parameters = Parameters::read(field.strip_prefix(b"Signature").ok_or(OTHER_SCHEME)?);
         self.verify(exchange, &parameters).map_err(|reason| {
             // The client learns no more than the contract's message; the log of an operator that looks for
@@ -247,8 +249,8 @@ impl HmacAuth {
         if !self.signed_headers.iter().all(|name| is_signed(name)) {
             return Err("expected header missing in signing");
         }
-        let message = signature::message(exchange, parameters, key_id)?;
-        signature::verify(algorithm, secret, &message, signature)?;
+        let message = signature::build_signed_text(exchange, parameters, key_id)?;
+        signature::verify_hmac_signature(algorithm, secret, &message, signature)?;
         if self.body_bytes_max.is_some() && single(exchange, "Digest")?.is_none() {
             return Err("Invalid digest");
         }
@@ -268,8 +270,8 @@ impl HmacAuth {
 
     /// Refuses the request unless `Digest` names the hash of its body.
     fn compare(&self, exchange: &Exchange, computed: String) -> Flow<'static> {
-        let is_equal =
-            places::field(exchange, "Digest").is_ok_and(|named| named == Some(computed.as_bytes()));
+        let is_equal = places::read_single_field(exchange, "Digest")
+            .is_ok_and(|named| named == Some(computed.as_bytes()));
         if is_equal { Flow::Continue } else { self.authentication.refuse_with(INVALID.message()) }
     }
 
@@ -291,7 +293,7 @@ impl HmacAuth {
 
 /// The value of a field that a signature depends on; one that is there twice makes the signature invalid.
 fn single<'e>(exchange: &'e Exchange, name: &str) -> Result<Option<&'e [u8]>, &'static str> {
-    places::field(exchange, name).map_err(|Doubled| "a field is there twice")
+    places::read_single_field(exchange, name).map_err(|Doubled| "a field is there twice")
 }
 
 const NAME: &str = "hmac-auth";

@@ -58,7 +58,7 @@ use sink::HttpLogServer;
 /// The plugin.
 pub(crate) const KIND: PluginKind =
     logger::log_plugin_kind::<HttpLogger>(410, include_str!("http_logger.rs"))
-        .on_streams(logger::sessions::kind::<HttpLogger>());
+        .on_streams(logger::sessions::build_log_stream_kind::<HttpLogger>());
 
 words! {
     /// How the entries of a batch are put together.

@@ -76,7 +76,7 @@ fn build_stream(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamPlug
 }
 
 fn compile(config: &Value) -> Result<IpRestriction, String> {
-    let config: IpRestrictionConfig = config::parse(config)?;
+    let config: IpRestrictionConfig = config::parse_config(config)?;
     let (listed, listed_pass) = match (&config.whitelist, &config.blacklist) {
         (Some(listed), None) => (listed, true),
         (None, Some(listed)) => (listed, false),

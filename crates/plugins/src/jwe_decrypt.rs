@@ -50,7 +50,7 @@ use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::authentication::find_consumer;
 use crate::shared::authentication::places::{self, Doubled};
 use crate::shared::config::{self, is_reference};
-use crate::shared::fields::name;
+use crate::shared::fields::parse_field_name;
 use token::EncryptedToken;
 
 /// The declaration of this plugin.
@@ -130,9 +130,10 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<JweDecrypt, String> {
-    let config: JweDecryptConfig = config::parse(config)?;
-    let field =
-        |written: &str, attribute: &str| name(written).map_err(|fault| format!("{attribute}: {fault}"));
+    let config: JweDecryptConfig = config::parse_config(config)?;
+    let field = |written: &str, attribute: &str| {
+        parse_field_name(written).map_err(|fault| format!("{attribute}: {fault}"))
+    };
     Ok(JweDecrypt {
         header: field(&config.header, "header")?,
         forward_header: field(&config.forward_header, "forward_header")?,
@@ -142,7 +143,7 @@ fn compile(config: &Value) -> Result<JweDecrypt, String> {
 
 impl Plugin for JweDecrypt {
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        let content = match places::field(exchange, &self.header) {
+        let content = match places::read_single_field(exchange, &self.header) {
             Ok(None) if self.strict => return refuse(403, "missing JWE token in request"),
             Ok(None) => {
                 // The upstream takes the field for the content of a token, and the client may have sent it.

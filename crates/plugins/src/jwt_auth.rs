@@ -75,7 +75,7 @@ pub(crate) const KIND: PluginKind =
         .checked(|config| compile(config).map(drop))
         .authenticates(credential::schema, &["key"])
         .checked_on_consumers(credential::check)
-        .compiling_credentials(credential::compile)
+        .compiling_credentials(credential::compile_jwt_credential)
         .documented(include_str!("jwt_auth.rs"));
 
 attributes! {
@@ -143,7 +143,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<JwtAuth, String> {
-    let config: JwtAuthConfig = config::parse(config)?;
+    let config: JwtAuthConfig = config::parse_config(config)?;
     Ok(JwtAuth {
         header: config.header,
         query: config.query,
@@ -204,7 +204,7 @@ impl JwtAuth {
 
     /// The request's token, without `Bearer `.
     fn find_token<'e>(&self, exchange: &'e Exchange) -> Result<Option<Presented<'e>>, Doubled> {
-        if let Some(value) = places::field(exchange, &self.header)? {
+        if let Some(value) = places::read_single_field(exchange, &self.header)? {
             return Ok(Some((without_scheme(value).into(), TokenLocation::Header)));
         }
         if let Some(value) = places::argument(exchange, &self.query)? {

@@ -55,7 +55,7 @@ use crate::shared::logger::{self, LogPlugin};
 /// The plugin.
 pub(crate) const KIND: PluginKind =
     logger::log_plugin_kind::<KafkaLogger>(403, include_str!("kafka_logger.rs"))
-        .on_streams(logger::sessions::kind::<KafkaLogger>());
+        .on_streams(logger::sessions::build_log_stream_kind::<KafkaLogger>());
 
 words! {
     /// The form of an entry.
@@ -206,7 +206,7 @@ impl LogPlugin for KafkaLogger {
     fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>> {
         Some(match self.meta_format {
             MetaFormat::Default => contents.json_of_route(exchange),
-            MetaFormat::Origin => origin::request(exchange, contents),
+            MetaFormat::Origin => origin::render_request_text(exchange, contents),
         })
     }
 

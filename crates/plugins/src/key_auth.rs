@@ -121,7 +121,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<KeyAuth, String> {
-    let config: KeyAuthConfig = config::parse(config)?;
+    let config: KeyAuthConfig = config::parse_config(config)?;
     let header = if config.bearer_token { "Authorization".into() } else { config.header };
     let scheme = if config.bearer_token { "Bearer" } else { "apikey" };
     Ok(KeyAuth {
@@ -156,7 +156,7 @@ impl Plugin for KeyAuth {
 impl KeyAuth {
     /// The consumer of the request's key, and the place of the key.
     fn find(&self, exchange: &Exchange) -> Result<(Arc<Consumer>, KeyLocation), AuthenticationRefusal> {
-        let field = places::field(exchange, &self.header).map_err(|Doubled| DOUBLED)?;
+        let field = places::read_single_field(exchange, &self.header).map_err(|Doubled| DOUBLED)?;
         let (key, place) = match field {
             Some(value) if self.bearer_token => {
                 (Cow::from(value.strip_prefix(b"Bearer ").ok_or(NOT_BEARER)?), KeyLocation::Header)

@@ -123,7 +123,7 @@ struct LdapAuth {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    let config: LdapAuthConfig = config::parse(config)?;
+    let config: LdapAuthConfig = config::parse_config(config)?;
     match config::is_reference(&config.ldap_uri) {
         true => Ok(()),
         false => LdapServerAddress::read(&config.ldap_uri, config.use_tls).map(drop),
@@ -131,7 +131,7 @@ fn check(config: &Value) -> Result<(), String> {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: LdapAuthConfig = config::parse(config)?;
+    let config: LdapAuthConfig = config::parse_config(config)?;
     let server = LdapServerAddress::read(&config.ldap_uri, config.use_tls)?;
     Ok(Arc::new(LdapAuth {
         directory: Directory::new(build.services, &server, config.tls_verify)?,
@@ -161,7 +161,8 @@ const DOUBLED: AuthenticationRefusal = AuthenticationRefusal::doubled("Invalid a
 
 /// The credentials of a request, or its refusal.
 fn presented(exchange: &Exchange) -> Result<Credentials, AuthenticationRefusal> {
-    let field = places::field(exchange, "authorization").map_err(|Doubled| DOUBLED)?.ok_or(MISSING)?;
+    let field =
+        places::read_single_field(exchange, "authorization").map_err(|Doubled| DOUBLED)?.ok_or(MISSING)?;
     Credentials::read(field).ok_or(INVALID)
 }
 

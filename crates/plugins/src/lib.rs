@@ -339,7 +339,7 @@ mod tests {
                     (model::ObjectKind::StreamRoute, serde_json::json!({"plugins": {kind.name: config}}))
                 };
                 let key = model::ObjectKey::new(object, "r").unwrap();
-                match model::check::object(&catalog, &key, &route) {
+                match model::check::check_object(&catalog, &key, &route) {
                     Ok(checked) => {
                         let known = &checked.resource.plugins().get(kind.name).unwrap().config;
                         assert_eq!(accepts(kind, SchemaType::Plugin, known), Ok(()), "{}", kind.name);

@@ -65,7 +65,7 @@ use crate::shared::limits::delay;
 use crate::shared::limits::failures::Failures;
 use crate::shared::limits::store::{CountKeyType, CountPolicy, counted_schema, read_counted, refusal_reply};
 use counts::{InProgress, LocalCounts};
-use rule::{LimitConnRule, rules_of};
+use rule::{LimitConnRule, compile_conn_rules};
 use shared_counts::{SharedCounts, SharedPlace};
 
 /// The plugin.
@@ -178,7 +178,7 @@ fn check(config: &Value) -> Result<(), String> {
     let (config, _) = read_counted(config, |own: &LimitConnConfig| own.policy)?;
     // Accepted without an effect, as the documentation says.
     let _ = config.only_use_default_delay;
-    rules_of(&config).map(drop)
+    compile_conn_rules(&config).map(drop)
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
@@ -198,7 +198,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         }
     };
     Ok(Arc::new(LimitConn {
-        rules: rules_of(&parsed)?,
+        rules: compile_conn_rules(&parsed)?,
         skips_rules: parsed.rules.is_some(),
         unit_delay_ms: parsed.default_conn_delay * 1_000.0,
         store,

@@ -74,7 +74,7 @@ use crate::shared::redis::RedisClient;
 use crate::shared::redis::settings::{RedisFields, RedisSettings, SentinelFields, add_to_schema};
 use delayed::Delayed;
 use group::LimitCountGroup;
-use rule::{LimitCountRule, rules_of};
+use rule::{LimitCountRule, compile_count_rules};
 use shared_windows::SharedWindows;
 use window::{LocalWindows, Quota, Taken, WindowType};
 
@@ -252,7 +252,7 @@ fn check(config: &Value) -> Result<(), String> {
             return Err(format!("duplicate key '{}' in rules", rule.key));
         }
     }
-    rules_of(&parsed, DEFAULT_NAMES.map(str::to_owned)).map(|_| ())
+    compile_count_rules(&parsed, DEFAULT_NAMES.map(str::to_owned)).map(|_| ())
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
@@ -272,7 +272,7 @@ fn compile(plugin: &'static str, build: &Build<'_>, config: &Value) -> Result<Li
         None => None,
     };
     Ok(LimitCount {
-        rules: rules_of(&parsed, metadata_names(build.metadata))?,
+        rules: compile_count_rules(&parsed, metadata_names(build.metadata))?,
         window_type: parsed.window_type,
         store: match &group {
             Some(group) => group.store.clone(),

@@ -94,7 +94,7 @@ attributes! {
 }
 
 fn check_metadata(metadata: &Value) -> Result<(), String> {
-    logger::check_metadata(metadata)?;
+    logger::check_log_metadata(metadata)?;
     sink::check(&fields_of::<LogglyMetadata>(Some(metadata))?)
 }
 

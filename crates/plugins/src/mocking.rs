@@ -98,12 +98,13 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<Mocking, String> {
-    let config: MockingConfig = config::parse(config)?;
+    let config: MockingConfig = config::parse_config(config)?;
     if !(200..=999).contains(&config.response_status) {
         return Err(format!("response_status {} ends no exchange: 200 to 999 do", config.response_status));
     }
     let mut head = BufferedReply::status(config.response_status);
-    head = head.with_header("Content-Type", fields::text(&Value::from(config.content_type.as_str()))?);
+    head = head
+        .with_header("Content-Type", fields::parse_field_text(&Value::from(config.content_type.as_str()))?);
     if config.with_mock_header {
         head = head.with_header("x-mock-by", MOCKED_BY);
     }

@@ -59,7 +59,7 @@ struct MqttProxy {
 }
 
 fn build(_: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamPlugin>, String> {
-    let config: MqttProxyConfig = config::parse(config)?;
+    let config: MqttProxyConfig = config::parse_config(config)?;
     let MqttProxyConfig { protocol_name, protocol_level } = config;
     Ok(Arc::new(MqttProxy { protocol_name: protocol_name.into(), protocol_level }))
 }

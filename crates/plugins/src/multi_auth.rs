@@ -76,7 +76,7 @@ static METHODS: LazyLock<PluginCatalog> = LazyLock::new(|| {
 });
 
 fn check(config: &Value) -> Result<(), String> {
-    let config: MultiAuthConfig = config::parse(config)?;
+    let config: MultiAuthConfig = config::parse_config(config)?;
     for (name, config) in config.auth_plugins.iter().flatten() {
         let Some(method) = METHODS.get(name) else {
             let is_known = crate::ALL.iter().any(|kind| kind.name == name);
@@ -95,7 +95,7 @@ fn check(config: &Value) -> Result<(), String> {
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     check(config)?;
-    let config: MultiAuthConfig = config::parse(config)?;
+    let config: MultiAuthConfig = config::parse_config(config)?;
     let mut methods = Vec::new();
     for (index, entry) in config.auth_plugins.iter().enumerate() {
         for (name, config) in entry {

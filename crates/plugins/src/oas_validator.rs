@@ -135,7 +135,7 @@ enum OasDocumentSource {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    let config: OasValidatorConfig = config::parse(config)?;
+    let config: OasValidatorConfig = config::parse_config(config)?;
     match &config.spec {
         // The text behind a reference is unknown until it is resolved.
         Some(spec) if !config::is_reference(spec) => OasDocument::read(spec).map(drop).map_err(in_spec),
@@ -150,12 +150,13 @@ fn in_spec(reason: String) -> String {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: OasValidatorConfig = config::parse(config)?;
+    let config: OasValidatorConfig = config::parse_config(config)?;
     let document = match (&config.spec, &config.spec_url) {
         (Some(spec), _) if config::is_reference(spec) => OasDocumentSource::Unresolved,
         (Some(spec), _) => OasDocumentSource::Written(Arc::new(OasDocument::read(spec).map_err(in_spec)?)),
         (None, Some(url)) => {
-            let metadata: OasValidatorMetadata = config::parse(build.metadata.unwrap_or(&Map::new().into()))?;
+            let metadata: OasValidatorMetadata =
+                config::parse_config(build.metadata.unwrap_or(&Map::new().into()))?;
             let headers = config.spec_url_request_headers.clone().unwrap_or_default();
             let kept_ms = metadata.spec_url_ttl.saturating_mul(1_000);
             OasDocumentSource::Url(RemoteDocument::new(
@@ -269,7 +270,7 @@ impl OasValidator {
             return self.conclude(exchange, fault).map_or(Flow::Continue, Flow::reply);
         }
         // Before the body is copied, because the thread may be behind with many copies.
-        let Some(held) = side_thread::hold(body.len()) else {
+        let Some(held) = side_thread::hold_job_bytes(body.len()) else {
             return self.unchecked(exchange, "too many bodies wait").map_or(Flow::Continue, Flow::reply);
         };
         let (content_type, body) = (content_type.map(<[u8]>::to_vec), body.to_vec());
@@ -279,7 +280,7 @@ impl OasValidator {
                 let rule = operation.body.as_ref()?;
                 rule.fault(content_type.as_deref(), &body, &mut SchemaSteps::beside_workers())
             };
-            let reply = match side_thread::run(check).await {
+            let reply = match side_thread::run_on_side_thread(check).await {
                 Ok(fault) => self.conclude(exchange, fault),
                 Err(reason) => self.unchecked(exchange, reason),
             };

@@ -116,9 +116,9 @@ struct Opa {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    let config: OpaConfig = config::parse(config)?;
+    let config: OpaConfig = config::parse_config(config)?;
     for name in config.send_headers_upstream.iter().flatten() {
-        fields::name(name).map_err(|reason| format!("send_headers_upstream: {reason}"))?;
+        fields::parse_field_name(name).map_err(|reason| format!("send_headers_upstream: {reason}"))?;
     }
     match config::is_reference(&config.host) || config::is_reference(&config.policy) {
         true => Ok(()),
@@ -127,7 +127,7 @@ fn check(config: &Value) -> Result<(), String> {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: OpaConfig = config::parse(config)?;
+    let config: OpaConfig = config::parse_config(config)?;
     let keep_alive = KeepAlive {
         size: if config.keepalive { config.keepalive_pool } else { 0 },
         idle_timeout_ms: config.keepalive_timeout,
@@ -165,7 +165,7 @@ impl Opa {
         let body = self.input.render(exchange).into();
         let question = OutboundRequest { method: Method::Post, headers, body };
         let refusal = match worker.http.send(&self.destination, &question, &self.limits).await {
-            Ok(answer) => match decision::read(answer.status, &answer.body) {
+            Ok(answer) => match decision::read_opa_decision(answer.status, &answer.body) {
                 Ok(OpaDecision::Pass(fields)) => match self.let_pass(exchange, &fields) {
                     Ok(()) => return PhaseDecision::Continue,
                     Err(_) => {

@@ -110,7 +110,7 @@ use serde_json::Value;
 use crate::shared::attributes::Attribute;
 use crate::shared::config;
 use crate::shared::jwt::{JwtAlgorithm, VerifyingKey};
-use bearer::{BearerCredential, no_token, presented, take_fields};
+use bearer::{BearerCredential, no_token, read_bearer_credential, take_fields};
 use client::OpenidClient;
 use cookie::Jar;
 use introspection::Introspections;
@@ -156,7 +156,7 @@ struct OpenidConnect {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: OpenidConnectConfig = config::parse(config)?;
+    let config: OpenidConnectConfig = config::parse_config(config)?;
     if config.session.as_ref().is_some_and(|session| session.secret.len() < SECRET_BYTES_MIN) {
         return Err("session.secret: what its reference names is shorter than 16 bytes".to_owned());
     }
@@ -215,7 +215,7 @@ impl OpenidConnect {
     async fn authenticate(&self, exchange: &mut Exchange) -> PhaseDecision {
         let x_access_token = take_fields(exchange);
         if self.config.takes_bearer() {
-            match presented(&exchange.request.headers, x_access_token) {
+            match read_bearer_credential(&exchange.request.headers, x_access_token) {
                 BearerCredential::Token(token) => return self.bearer(exchange, &token).await,
                 BearerCredential::Malformed => return refuse(BufferedReply::status(400)),
                 BearerCredential::Nothing if self.config.bearer_only => {

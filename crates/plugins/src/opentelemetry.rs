@@ -218,7 +218,7 @@ struct Tracer {
 
 fn compile(config: &Value) -> Result<(Sampler, Additional), String> {
     let OpentelemetryConfig { sampler, additional_attributes, additional_header_prefix_attributes } =
-        config::parse(config)?;
+        config::parse_config(config)?;
     let options = sampler.options;
     let sampler = match sampler.name {
         SamplerName::AlwaysOn => Sampler::Root(RootSampler::Always),
@@ -302,7 +302,7 @@ impl Tracer {
 
 /// The parts of every batch.
 fn frame(metadata: &OpentelemetryMetadata) -> otlp::OtlpEnvelope {
-    let hostname = host::name();
+    let hostname = host::read_machine_name();
     let own = [
         ("telemetry.sdk.language", "rust"),
         ("telemetry.sdk.name", "weir"),
@@ -362,7 +362,7 @@ impl Tracer {
             return;
         }
         let mut fields = exchange.local().take_bytes();
-        spans::begin(exchange, &mut fields);
+        spans::begin_span_fields(exchange, &mut fields);
         if self.below.plugins_from_ns.is_some() {
             exchange.timeline.switch_on();
         }

@@ -176,7 +176,7 @@ struct Prometheus {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: PrometheusConfig = config::parse(config)?;
+    let config: PrometheusConfig = config::parse_config(config)?;
     let by = if config.prefer_name { LabelBy::Name } else { LabelBy::Id };
     let policy = LabelPolicy { by, disabled: disabled_labels(build.metadata) };
     let extra = build.metadata.map(extra_labels).transpose()?.filter(|extra| !extra.is_empty());

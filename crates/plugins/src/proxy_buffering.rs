@@ -39,7 +39,7 @@ struct ProxyBuffering;
 impl Plugin for ProxyBuffering {}
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let ProxyBufferingConfig { disable_proxy_buffering: _ } = config::parse(config)?;
+    let ProxyBufferingConfig { disable_proxy_buffering: _ } = config::parse_config(config)?;
     Ok(Arc::new(ProxyBuffering))
 }
 

@@ -245,7 +245,7 @@ struct ProxyCache {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    let config: ProxyCacheConfig = config::parse(config)?;
+    let config: ProxyCacheConfig = config::parse_config(config)?;
     KeyTemplate::compile(&config.cache_key, config.consumer_isolation)?;
     for entries in [&config.cache_bypass, &config.no_cache].into_iter().flatten() {
         Flag::compile(entries)?;
@@ -258,7 +258,7 @@ fn check_zone(states: &StateRegistry, config: &Value) -> Result<(), String> {
     if config.pointer("/_meta/disable") == Some(&Value::Bool(true)) {
         return Ok(());
     }
-    let config: ProxyCacheConfig = config::parse(config)?;
+    let config: ProxyCacheConfig = config::parse_config(config)?;
     check_zone_named(states, &config.cache_zone, config.cache_strategy)
 }
 
@@ -273,7 +273,7 @@ pub(crate) fn check_zone_named(
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: ProxyCacheConfig = config::parse(config)?;
+    let config: ProxyCacheConfig = config::parse_config(config)?;
     let in_memory = config.cache_strategy == CacheStrategy::Memory;
     let zones = Zones::of(build.states);
     let zone = zones.open(&config.cache_zone, !in_memory)?;

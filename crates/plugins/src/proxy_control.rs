@@ -44,7 +44,7 @@ struct ProxyControl {
 }
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: ProxyControlConfig = config::parse(config)?;
+    let config: ProxyControlConfig = config::parse_config(config)?;
     let arrival = if config.request_buffering { BodyArrival::Whole } else { BodyArrival::Nothing };
     Ok(Arc::new(ProxyControl { arrival }))
 }

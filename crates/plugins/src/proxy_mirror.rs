@@ -57,7 +57,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
     ProxyMirrorConfig::schema,
     build,
 )
-.checked(|config| check(&config::parse(config)?))
+.checked(|config| check(&config::parse_config(config)?))
 .documented(include_str!("proxy_mirror.rs"));
 
 attributes! {
@@ -118,7 +118,7 @@ fn check(config: &ProxyMirrorConfig) -> Result<(), String> {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: ProxyMirrorConfig = config::parse(config)?;
+    let config: ProxyMirrorConfig = config::parse_config(config)?;
     check(&config)?;
     let destination =
         build.services.destination(&config.host, KeepAlive::default(), &OutboundTls::default())?;

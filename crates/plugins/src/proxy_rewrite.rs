@@ -177,7 +177,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<ProxyRewrite, String> {
-    let config: ProxyRewriteConfig = config::parse(config)?;
+    let config: ProxyRewriteConfig = config::parse_config(config)?;
     if let Some(method @ ("HEAD" | "TRACE")) = config.method.as_deref() {
         return Err(format!(
             "method {method} is not supported: its answers are none a client of another method can take"
@@ -229,11 +229,15 @@ fn field_operations(headers: &Map<String, Value>) -> Result<FieldOperations, Str
     let object = |name: &str| headers.get(name).and_then(Value::as_object);
     let remove = headers.get("remove").and_then(Value::as_array);
     if object("add").is_none() && object("set").is_none() && remove.is_none() {
-        return Ok(FieldOperations { set: fields::values(headers)?, ..FieldOperations::default() });
+        return Ok(FieldOperations {
+            set: fields::compile_field_values(headers)?,
+            ..FieldOperations::default()
+        });
     }
     let add = object("add").map(fields::additions).transpose()?.unwrap_or_default();
     let set = object("set").map(fields::values_or_lists).transpose()?.unwrap_or_default();
-    let names = remove.into_iter().flatten().map(|name| fields::name(name.as_str().unwrap_or_default()));
+    let names =
+        remove.into_iter().flatten().map(|name| fields::parse_field_name(name.as_str().unwrap_or_default()));
     Ok(FieldOperations { add, set, remove: names.collect::<Result<_, _>>()? })
 }
 

@@ -70,7 +70,7 @@ struct PublicApi {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: PublicApiConfig = config::parse(config)?;
+    let config: PublicApiConfig = config::parse_config(config)?;
     let mut endpoints = Vec::new();
     for kind in crate::ALL.iter().filter(|kind| !kind.apis.is_empty() && build.assembly.knows(kind.name)) {
         if let Some(instance) = build.plugin(kind.name, kind.name, &json!({}))? {

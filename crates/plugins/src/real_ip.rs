@@ -78,7 +78,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<RealIp, String> {
-    let config: RealIpConfig = config::parse(config)?;
+    let config: RealIpConfig = config::parse_config(config)?;
     let trusted = config.trusted_addresses.as_deref().map(CidrSet::parse).transpose();
     let trusted = trusted.map_err(|error| format!("invalid ip address: {}", error.text))?;
     let source = match &*config.source {

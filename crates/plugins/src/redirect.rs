@@ -123,7 +123,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 }
 
 fn compile(config: &Value, metadata: Option<&Value>) -> Result<Redirect, String> {
-    let config: RedirectConfig = config::parse(config)?;
+    let config: RedirectConfig = config::parse_config(config)?;
     if config.http_to_https == Some(true) && config.append_query_string {
         return Err("only one of `http_to_https` and `append_query_string` can be configured.".to_owned());
     }

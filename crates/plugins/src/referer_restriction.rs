@@ -76,7 +76,7 @@ struct RefererRestriction {
 }
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: RefererRestrictionConfig = config::parse(config)?;
+    let config: RefererRestrictionConfig = config::parse_config(config)?;
     let (listed, listed_pass) = match (config.whitelist, config.blacklist) {
         (Some(listed), None) => (listed, true),
         (None, Some(listed)) => (listed, false),

@@ -108,7 +108,8 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<RequestId, String> {
-    let RequestIdConfig { header_name, include_in_response, algorithm, range_id } = config::parse(config)?;
+    let RequestIdConfig { header_name, include_in_response, algorithm, range_id } =
+        config::parse_config(config)?;
     if !is_token(&header_name) {
         return Err(format!("header_name `{header_name}` cannot be the name of a field"));
     }

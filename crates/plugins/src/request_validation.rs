@@ -110,7 +110,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<RequestValidation, String> {
-    let config: RequestValidationConfig = config::parse(config)?;
+    let config: RequestValidationConfig = config::parse_config(config)?;
     let compile = |name: &str, schema: Value| {
         UserSchema::compile(&schema).map_err(|reason| format!("{name}: {reason}"))
     };
@@ -165,7 +165,7 @@ impl Plugin for RequestValidation {
             return self.conclude(exchange, checked).map_or(Flow::Continue, Flow::reply);
         }
         // Before the body is copied, because the thread may be behind with many copies.
-        let Some(held) = side_thread::hold(body.len()) else {
+        let Some(held) = side_thread::hold_job_bytes(body.len()) else {
             let reason = "the body could not be checked: too many bodies wait for it";
             return self.refuse(exchange, "body", reason);
         };
@@ -178,7 +178,7 @@ impl Plugin for RequestValidation {
                 let _held = held;
                 examine(&schema, content_type.as_deref(), &body, &mut SchemaSteps::beside_workers())
             };
-            let checked = side_thread::run(check).await;
+            let checked = side_thread::run_on_side_thread(check).await;
             let checked =
                 checked.unwrap_or_else(|fault| Err(format!("the body could not be checked: {fault}")));
             match self.conclude(exchange, checked) {

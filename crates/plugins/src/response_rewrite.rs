@@ -176,7 +176,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<ResponseRewrite, String> {
-    let config: ResponseRewriteConfig = config::parse(config)?;
+    let config: ResponseRewriteConfig = config::parse_config(config)?;
     let condition = config.vars.as_ref().map(Expression::compile).transpose();
     Ok(ResponseRewrite {
         condition: condition.map_err(|error| format!("failed to validate the 'vars' expression: {error}"))?,
@@ -212,18 +212,25 @@ fn field_operations(headers: &Map<String, Value>) -> Result<FieldOperations, Str
     let set = headers.get("set").and_then(Value::as_object);
     let remove = headers.get("remove").and_then(Value::as_array);
     if add.is_none() && set.is_none() && remove.is_none() {
-        return Ok(FieldOperations { set: fields::values(headers)?, ..FieldOperations::default() });
+        return Ok(FieldOperations {
+            set: fields::compile_field_values(headers)?,
+            ..FieldOperations::default()
+        });
     }
     let line = |line: &Value| {
         let (name, value) =
             line.as_str().and_then(|line| line.split_once(':')).ok_or("add: a field is `Name: value`")?;
-        let value = fields::text(&Value::from(value.trim()))?;
-        Ok::<_, String>((fields::name(name.trim())?, FieldValue::compile_for(name.trim(), &value)?))
+        let value = fields::parse_field_text(&Value::from(value.trim()))?;
+        Ok::<_, String>((
+            fields::parse_field_name(name.trim())?,
+            FieldValue::compile_for(name.trim(), &value)?,
+        ))
     };
-    let names = remove.into_iter().flatten().map(|name| fields::name(name.as_str().unwrap_or_default()));
+    let names =
+        remove.into_iter().flatten().map(|name| fields::parse_field_name(name.as_str().unwrap_or_default()));
     Ok(FieldOperations {
         add: add.into_iter().flatten().map(line).collect::<Result<_, _>>()?,
-        set: set.map(fields::values).transpose()?.unwrap_or_default(),
+        set: set.map(fields::compile_field_values).transpose()?.unwrap_or_default(),
         remove: names.collect::<Result<_, _>>()?,
     })
 }

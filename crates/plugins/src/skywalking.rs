@@ -102,11 +102,11 @@ struct Skywalking {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let parsed: SkywalkingConfig = config::parse(config)?;
+    let parsed: SkywalkingConfig = config::parse_config(config)?;
     let written = build.metadata.cloned().unwrap_or_else(|| Value::Object(Default::default()));
     let metadata = SkywalkingMetadata::read(written.clone())?;
     let instance = match &*metadata.service_instance_name {
-        "$hostname" => host::name(),
+        "$hostname" => host::read_machine_name(),
         name => name.to_owned(),
     };
     let names = Arc::new(Names::new(&metadata.service_name, &instance));

@@ -108,7 +108,7 @@ impl LogPlugin for SlsLogger {
 
     fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>> {
         let message = contents.json_of_route(exchange);
-        Some(rfc5424::line(exchange.host(), &self.structured, &message))
+        Some(rfc5424::format_syslog_line(exchange.host(), &self.structured, &message))
     }
 }
 

@@ -42,7 +42,7 @@ use crate::shared::logger::{self, LogPlugin, rfc5424};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = logger::log_plugin_kind::<Syslog>(401, include_str!("syslog.rs"))
-    .on_streams(logger::sessions::kind::<Syslog>());
+    .on_streams(logger::sessions::build_log_stream_kind::<Syslog>());
 
 words! {
     /// How lines are carried.
@@ -126,12 +126,12 @@ impl LogPlugin for Syslog {
 
     fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>> {
         let message = contents.json_of_route(exchange);
-        Some(rfc5424::line(exchange.host(), "-", &message))
+        Some(rfc5424::format_syslog_line(exchange.host(), "-", &message))
     }
 
     /// A session has asked for no host.
     fn session_entry(&self, session: &StreamSession, contents: &Contents) -> Vec<u8> {
-        rfc5424::line(&[], "-", &contents.session_json(session))
+        rfc5424::format_syslog_line(&[], "-", &contents.session_json(session))
     }
 }
 

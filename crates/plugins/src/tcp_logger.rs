@@ -37,7 +37,7 @@ use crate::shared::logger::{self, LogPlugin};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = logger::log_plugin_kind::<TcpLogger>(405, include_str!("tcp_logger.rs"))
-    .on_streams(logger::sessions::kind::<TcpLogger>());
+    .on_streams(logger::sessions::build_log_stream_kind::<TcpLogger>());
 
 attributes! {
     pub(crate) struct Config {

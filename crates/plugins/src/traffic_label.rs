@@ -122,16 +122,19 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 }
 
 fn compile(config: &Value, counter: impl Fn(usize) -> Counter) -> Result<TrafficLabel, String> {
-    let config: TrafficLabelConfig = config::parse(config).map_err(|reason| {
+    let config: TrafficLabelConfig = config::parse_config(config).map_err(|reason| {
         // The contract's line has no place in front of it.
         reason.find("not supported action: ").map_or(reason.clone(), |at| reason[at..].to_owned())
     })?;
     let rules = config.rules.iter().enumerate().map(|(index, rule)| {
         let weights: Vec<u64> = rule.actions.iter().map(|action| action.weight).collect();
-        let condition =
-            rule.r#match.as_ref().map(|written| expression::compile("match", written)).transpose()?;
+        let condition = rule
+            .r#match
+            .as_ref()
+            .map(|written| expression::compile_expression("match", written))
+            .transpose()?;
         let set = |headers: &Map<String, Value>| {
-            let set = fields::values(headers)
+            let set = fields::compile_field_values(headers)
                 .map_err(|reason| format!("failed to validate the 'set_headers' action: {reason}"))?;
             Ok::<_, String>(FieldOperations { set, ..FieldOperations::default() })
         };

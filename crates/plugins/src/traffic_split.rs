@@ -116,7 +116,7 @@ struct UpstreamId(Id);
 
 impl Attribute for UpstreamId {
     fn schema() -> Value {
-        schema::of(ObjectKind::Route)["properties"]["upstream_id"].clone()
+        schema::find_object_schema(ObjectKind::Route)["properties"]["upstream_id"].clone()
     }
 
     fn read(written: Value) -> Result<Self, String> {
@@ -133,7 +133,7 @@ struct OwnUpstream(Value);
 
 impl Attribute for OwnUpstream {
     fn schema() -> Value {
-        let mut schema = schema::of(ObjectKind::Upstream).clone();
+        let mut schema = schema::find_object_schema(ObjectKind::Upstream).clone();
         for name in ["$schema", "title"] {
             schema.as_object_mut().and_then(|fields| fields.shift_remove(name));
         }
@@ -167,7 +167,7 @@ struct TrafficSplitRule {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    let parsed: TrafficSplitConfig = config::parse(config)?;
+    let parsed: TrafficSplitConfig = config::parse_config(config)?;
     for (index, rule) in parsed.rules.iter().flatten().enumerate() {
         compile_matches(rule.r#match.as_deref())?;
         let weights: Vec<u64> = rule.weighted_upstreams.iter().map(|upstream| upstream.weight).collect();
@@ -197,7 +197,7 @@ fn check_upstream(written: &Value) -> Result<(), String> {
 
 fn compile_matches(written: Option<&[WrittenMatch]>) -> Result<Option<Box<[Expression]>>, String> {
     let compile = |one: &WrittenMatch| match &one.vars {
-        Some(vars) => expression::compile("vars", vars),
+        Some(vars) => expression::compile_expression("vars", vars),
         None => Err("failed to validate the 'vars' expression: missing argument rule".to_owned()),
     };
     written.filter(|all| !all.is_empty()).map(|all| all.iter().map(compile).collect()).transpose()
@@ -212,7 +212,7 @@ fn build_stream(build: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamPlugi
 }
 
 fn compile(build: &Build<'_>, config: &Value) -> Result<TrafficSplit, String> {
-    let parsed: TrafficSplitConfig = config::parse(config)?;
+    let parsed: TrafficSplitConfig = config::parse_config(config)?;
     let rules = parsed.rules.into_iter().flatten().enumerate().map(|(index, rule)| {
         let counter = build.states.keep(&format!("traffic-split/{}/{index}", build.owner), Default::default);
         let weights: Vec<u64> = rule.weighted_upstreams.iter().map(|upstream| upstream.weight).collect();

@@ -32,7 +32,7 @@ use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
-use crate::shared::patterns::{Patterns, decide};
+use crate::shared::patterns::{Patterns, decide_by_patterns};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
@@ -70,7 +70,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<UaRestriction, String> {
-    let config: UaRestrictionConfig = config::parse(config)?;
+    let config: UaRestrictionConfig = config::parse_config(config)?;
     let (name, listed) = match (&config.allowlist, &config.denylist) {
         (Some(listed), None) => ("allowlist", listed),
         (None, Some(listed)) => ("denylist", listed),
@@ -100,7 +100,7 @@ impl UaRestriction {
 impl Plugin for UaRestriction {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         let passes = self.lets_pass(exchange);
-        decide(exchange, passes, &self.refusal)
+        decide_by_patterns(exchange, passes, &self.refusal)
     }
 
     fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {

@@ -34,7 +34,7 @@ use crate::shared::logger::{self, LogPlugin};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = logger::log_plugin_kind::<UdpLogger>(400, include_str!("udp_logger.rs"))
-    .on_streams(logger::sessions::kind::<UdpLogger>());
+    .on_streams(logger::sessions::build_log_stream_kind::<UdpLogger>());
 
 attributes! {
     pub(crate) struct UdpLoggerConfig {

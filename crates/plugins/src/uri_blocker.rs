@@ -33,7 +33,7 @@ use serde_json::Value;
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::limits::store::refusal_reply;
-use crate::shared::patterns::{Patterns, decide};
+use crate::shared::patterns::{Patterns, decide_by_patterns};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
@@ -69,7 +69,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<UriBlocker, String> {
-    let config: UriBlockerConfig = config::parse(config)?;
+    let config: UriBlockerConfig = config::parse_config(config)?;
     let rules = match &*config.block_rules {
         [] => None,
         rules => Some(
@@ -106,7 +106,7 @@ impl UriBlocker {
 impl Plugin for UriBlocker {
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         let passes = self.blocks(exchange).map(|blocks| !blocks);
-        decide(exchange, passes, &self.refusal)
+        decide_by_patterns(exchange, passes, &self.refusal)
     }
 
     fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {

@@ -118,7 +118,7 @@ enum WorkflowAction {
 struct Decided(Option<usize>);
 
 fn check(config: &Value) -> Result<(), String> {
-    let parsed: WorkflowConfig = config::parse(config)?;
+    let parsed: WorkflowConfig = config::parse_config(config)?;
     for rule in &parsed.rules {
         compile_case(rule)?;
         if rule.actions.is_empty() {
@@ -132,7 +132,7 @@ fn check(config: &Value) -> Result<(), String> {
 }
 
 fn compile_case(rule: &WorkflowRuleConfig) -> Result<Option<Expression>, String> {
-    rule.case.as_ref().map(|case| expression::compile("case", case)).transpose()
+    rule.case.as_ref().map(|case| expression::compile_expression("case", case)).transpose()
 }
 
 /// The name and the configuration of an action; nothing where none is written.
@@ -180,7 +180,7 @@ fn check_plugin(kind: &PluginKind, config: &Value) -> Result<(), String> {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let parsed: WorkflowConfig = config::parse(config)?;
+    let parsed: WorkflowConfig = config::parse_config(config)?;
     let rules = parsed.rules.iter().enumerate().map(|(index, rule)| {
         let action = rule.actions.first().ok_or("a rule needs an action")?;
         let (name, config) = parts(action);

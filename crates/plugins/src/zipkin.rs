@@ -57,7 +57,7 @@ use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::tracing::b3::{self, B3Headers};
 use crate::shared::tracing::ids;
-use crate::shared::tracing::json_post::{JsonPost, list};
+use crate::shared::tracing::json_post::{JsonPost, join_json_list};
 use spans::{ZipkinEndpoint, ZipkinRecording};
 
 /// The declaration of this plugin.
@@ -69,7 +69,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
     build,
 )
 .checked(|config| {
-    let config: ZipkinConfig = config::parse(config)?;
+    let config: ZipkinConfig = config::parse_config(config)?;
     if config::is_reference(&config.endpoint) { Ok(()) } else { check_uri(&config.endpoint) }
 })
 .documented(include_str!("zipkin.rs"));
@@ -105,7 +105,7 @@ const LOG_INTERVAL_MS: u64 = 10_000;
 const PENDING_MAX: usize = 8_192;
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let parsed: ZipkinConfig = config::parse(config)?;
+    let parsed: ZipkinConfig = config::parse_config(config)?;
     let post = JsonPost::new(build.services, &parsed.endpoint)?;
     let settings = QueueSettings {
         name: "zipkin_report".into(),
@@ -136,7 +136,7 @@ struct ZipkinServer(JsonPost);
 
 impl Sink for ZipkinServer {
     fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
-        Box::pin(async move { Ok(self.0.send(client, list(batch)).await?) })
+        Box::pin(async move { Ok(self.0.send(client, join_json_list(batch)).await?) })
     }
 }
 

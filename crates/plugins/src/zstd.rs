@@ -47,7 +47,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::shared::encoding::decode::decode;
+    use crate::shared::encoding::decode::decode_content;
 
     #[test]
     fn configurations() {
@@ -79,7 +79,10 @@ mod tests {
             let mut coded = Vec::new();
             encoder.piece(body.as_bytes(), &mut coded).unwrap();
             encoder.end(&mut coded).unwrap();
-            assert!(decode(b"zstd", &coded, 1_000_000).as_deref() == Ok(body.as_bytes()), "{length:?}");
+            assert!(
+                decode_content(b"zstd", &coded, 1_000_000).as_deref() == Ok(body.as_bytes()),
+                "{length:?}"
+            );
         }
     }
 }

@@ -73,7 +73,7 @@ fn index() -> String {
 }
 
 fn family(kind: &PluginKind) -> Option<Family> {
-    apisix_plugins::find(kind.name).map(|plugin| plugin.family)
+    apisix_plugins::find_apisix_plugin(kind.name).map(|plugin| plugin.family)
 }
 
 /// The title of a family with a capital.

@@ -35,15 +35,15 @@ const WASI_NOSYS: i32 = 52;
 /// A linker with all functions that do something.
 pub(crate) fn linker(engine: &wasmtime::Engine) -> Result<Linker<Host>, Error> {
     let mut linker = Linker::new(engine);
-    buffers::add(&mut linker)?;
-    calls::add(&mut linker)?;
-    context::add(&mut linker)?;
-    log::add(&mut linker)?;
-    maps::add(&mut linker)?;
-    metrics::add(&mut linker)?;
-    properties::add(&mut linker)?;
-    shared::add(&mut linker)?;
-    wasi::add(&mut linker)?;
+    buffers::add_buffer_functions(&mut linker)?;
+    calls::add_call_functions(&mut linker)?;
+    context::add_context_functions(&mut linker)?;
+    log::add_log_functions(&mut linker)?;
+    maps::add_map_functions(&mut linker)?;
+    metrics::add_metric_functions(&mut linker)?;
+    properties::add_property_functions(&mut linker)?;
+    shared::add_shared_functions(&mut linker)?;
+    wasi::add_wasi_functions(&mut linker)?;
     Ok(linker)
 }
 

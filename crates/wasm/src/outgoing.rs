@@ -51,7 +51,7 @@ struct Destinations {
 }
 
 /// Starts a call for the current context; the number that the answer will have.
-pub(crate) fn start(host: &mut Host, outgoing: OutgoingCall, kind: CallKind) -> Result<u32, AbiStatus> {
+pub(crate) fn start_call(host: &mut Host, outgoing: OutgoingCall, kind: CallKind) -> Result<u32, AbiStatus> {
     let context = host.current;
     if host.calls >= CALLS_PER_INSTANCE_MAX {
         return Err(AbiStatus::InternalFailure);

@@ -45,7 +45,7 @@ impl Custom {
 }
 
 /// Sets a property of the request.
-pub(crate) fn set(exchange: &mut Exchange, path: &[u8], value: &[u8]) -> Result<(), AbiStatus> {
+pub(crate) fn set_property(exchange: &mut Exchange, path: &[u8], value: &[u8]) -> Result<(), AbiStatus> {
     exchange.states.of::<Custom>(OWNER).set(path, value)
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn custom<'a>(exchange: &'a Exchange, path: &[u8]) -> Option<&'a [u8]
 }
 
 /// The property at `path`: its parts are separated by zero bytes.
-pub(crate) fn get(exchange: &Exchange, path: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn get_property(exchange: &Exchange, path: &[u8]) -> Option<Vec<u8>> {
     if let Some(value) = custom(exchange, path) {
         return Some(value.to_vec());
     }
@@ -219,7 +219,7 @@ mod tests {
         respond(&mut exchange, 201, &[("X-B", "2"), ("grpc-status", "7")]);
         let check = |path: &str, expected: Option<&[u8]>| {
             let path = path.replace('.', "\0");
-            assert_eq!(get(&exchange, path.as_bytes()).as_deref(), expected, "{path:?}");
+            assert_eq!(get_property(&exchange, path.as_bytes()).as_deref(), expected, "{path:?}");
         };
         let eight = |value: i64| value.to_le_bytes();
         check("request.path", Some(b"/a/b?c=d"));
@@ -255,14 +255,14 @@ mod tests {
     fn properties_of_guests_are_bounded() {
         let mut scene = Scene::new();
         let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-        set(&mut exchange, b"my\0own", b"1").unwrap();
-        set(&mut exchange, b"my\0own", b"2").unwrap();
-        assert_eq!(get(&exchange, b"my\0own").as_deref(), Some(&b"2"[..]));
+        set_property(&mut exchange, b"my\0own", b"1").unwrap();
+        set_property(&mut exchange, b"my\0own", b"2").unwrap();
+        assert_eq!(get_property(&exchange, b"my\0own").as_deref(), Some(&b"2"[..]));
         for index in 1..PROPERTIES_MAX {
-            set(&mut exchange, index.to_string().as_bytes(), b"").unwrap();
+            set_property(&mut exchange, index.to_string().as_bytes(), b"").unwrap();
         }
-        assert_eq!(set(&mut exchange, b"more", b""), Err(AbiStatus::InternalFailure));
-        assert_eq!(set(&mut exchange, b"", b""), Err(AbiStatus::BadArgument));
-        assert_eq!(set(&mut exchange, b"a", &[0; PROPERTY_BYTES_MAX]), Err(AbiStatus::BadArgument));
+        assert_eq!(set_property(&mut exchange, b"more", b""), Err(AbiStatus::InternalFailure));
+        assert_eq!(set_property(&mut exchange, b"", b""), Err(AbiStatus::BadArgument));
+        assert_eq!(set_property(&mut exchange, b"a", &[0; PROPERTY_BYTES_MAX]), Err(AbiStatus::BadArgument));
     }
 }

@@ -12,7 +12,9 @@ use control::source::store::RunningInstance;
 use outbound::blocking_tls::ClientFiles;
 use serde_json::Value;
 
-use crate::ask::{Followed, InstanceRequest, InstanceResponse, RequestFailure, ask, follow};
+use crate::ask::{
+    Followed, InstanceRequest, InstanceResponse, RequestFailure, ask_instance, follow_response,
+};
 use crate::boot;
 use crate::settings::{SETTINGS, SettingLocation, Settings, WrittenSettings};
 
@@ -133,7 +135,9 @@ impl AdminClient {
         let tls = self.tls(admin);
         let (fields, tls) = (&fields[..], tls.as_ref());
         let question = InstanceRequest { method, target: &target, fields, body, patience: PATIENCE, tls };
-        self.outcome(admin, ask(admin, &question).map(AdminOutcome::Answered), || AdminOutcome::Nobody)
+        self.outcome(admin, ask_instance(admin, &question).map(AdminOutcome::Answered), || {
+            AdminOutcome::Nobody
+        })
     }
 
     /// The address of the Admin API and the key for it; no key where none is needed.
@@ -159,7 +163,7 @@ impl AdminClient {
         let tls = self.tls(admin);
         let (fields, tls) = (&fields[..], tls.as_ref());
         let question = InstanceRequest { method: "GET", target: &target, fields, body: "", patience, tls };
-        let followed = self.outcome(admin, follow(admin, &question).map(Some), || None)?;
+        let followed = self.outcome(admin, follow_response(admin, &question).map(Some), || None)?;
         followed.map_or_else(|| Err(self.not_running()), Ok)
     }
 
@@ -256,7 +260,7 @@ pub(crate) fn agreed(answer: InstanceResponse) -> anyhow::Result<Value> {
 ///
 /// # Errors
 /// As [`agreed`]; also, JSON of another form.
-pub(crate) fn read<T: serde::de::DeserializeOwned>(answer: InstanceResponse) -> anyhow::Result<T> {
+pub(crate) fn decode_response<T: serde::de::DeserializeOwned>(answer: InstanceResponse) -> anyhow::Result<T> {
     serde_json::from_value(agreed(answer)?)
         .context("the instance answered in a form this version does not know; see it with --json")
 }

@@ -45,7 +45,7 @@ pub(crate) enum RequestFailure {
 ///
 /// # Errors
 /// See [`RequestFailure`]; a response of any status is no error.
-pub(crate) fn ask(
+pub(crate) fn ask_instance(
     node: SocketAddr,
     question: &InstanceRequest<'_>,
 ) -> Result<InstanceResponse, RequestFailure> {
@@ -65,11 +65,14 @@ pub(crate) enum Followed {
     Refused(InstanceResponse),
 }
 
-/// As [`ask`], for a response that arises while it is read. `patience` is the longest silence.
+/// As [`ask_instance`], for a response that arises while it is read. `patience` is the longest silence.
 ///
 /// # Errors
 /// See [`RequestFailure`].
-pub(crate) fn follow(node: SocketAddr, question: &InstanceRequest<'_>) -> Result<Followed, RequestFailure> {
+pub(crate) fn follow_response(
+    node: SocketAddr,
+    question: &InstanceRequest<'_>,
+) -> Result<Followed, RequestFailure> {
     let stream = TcpStream::connect_timeout(&node, CONNECT_PATIENCE).map_err(RequestFailure::NotThere)?;
     let refused =
         |error: io::Error| RequestFailure::Refused(format!("the instance at {node} did not answer: {error}"));
@@ -198,6 +201,6 @@ mod tests {
         let patience = Duration::from_secs(1);
         let question =
             InstanceRequest { method: "GET", target: "/", fields: &[], body: "", patience, tls: None };
-        assert!(matches!(ask(address, &question), Err(RequestFailure::NotThere(_))));
+        assert!(matches!(ask_instance(address, &question), Err(RequestFailure::NotThere(_))));
     }
 }

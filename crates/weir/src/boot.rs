@@ -72,7 +72,7 @@ use upgrade::{Executable, Predecessor};
 ///
 /// # Errors
 /// A failed start: faulty settings, an address in use, an unreadable store, a faulty file with `strict`.
-pub(crate) fn run(source: SettingsSource) -> anyhow::Result<ExitCode> {
+pub(crate) fn run_instance(source: SettingsSource) -> anyhow::Result<ExitCode> {
     upgrade::stand_if_asked();
     let watch = signals::SignalWatch::start()?;
     let executable = Executable::of_this_process();
@@ -131,7 +131,7 @@ fn instance(settings: &Settings) -> InstanceInfo {
         if !settings.data.is_dir() {
             return hostname.clone();
         }
-        control::instance_id::load_or_create(&settings.data).unwrap_or_else(|error| {
+        control::instance_id::load_or_create_instance_id(&settings.data).unwrap_or_else(|error| {
             tracing::warn!(%error, "the data folder cannot keep an id of this instance: it is the name of the machine");
             hostname.clone()
         })
@@ -157,7 +157,7 @@ pub(crate) fn plan_offline(
     keep_others: bool,
 ) -> anyhow::Result<Result<ConfigPlan, Vec<model::ConfigFault>>> {
     let catalog = Arc::new(catalog_for(settings));
-    Ok(control::offline::plan(&catalog, &on_disk(settings, &catalog)?, document, keep_others))
+    Ok(control::offline::plan_document(&catalog, &on_disk(settings, &catalog)?, document, keep_others))
 }
 
 /// The response of `weir/versions` of the Admin API, from the store on disk.
@@ -191,7 +191,7 @@ pub(crate) fn admin_key_for_commands(settings: &Settings) -> anyhow::Result<Opti
     Ok(match given {
         Some(key) => Some(key.key),
         // Without a key, the refusal of the instance names the key that it needs.
-        None => control::key::find(&settings.data)?.map(|found| found.key),
+        None => control::key::find_key(&settings.data)?.map(|found| found.key),
     })
 }
 
@@ -374,7 +374,7 @@ fn admin_keys(settings: &Settings) -> anyhow::Result<Vec<AdminKey>> {
     if keys.iter().any(|key| key.role == Role::Admin) {
         return Ok(keys);
     }
-    let found = control::key::load_or_create(&settings.data)?;
+    let found = control::key::load_or_create_key(&settings.data)?;
     if found.created && std::io::stderr().is_terminal() {
         print_error_bounded(format_args!(
             "Admin key (shown this once, kept in {}): {}",

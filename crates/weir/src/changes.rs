@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::terminal::Paint;
 
 /// Every object, each with a line for every changed place.
-pub(crate) fn render(objects: &[ObjectChange], paint: Paint) -> String {
+pub(crate) fn render_changes(objects: &[ObjectChange], paint: Paint) -> String {
     let mut text = String::new();
     for object in objects {
         let line = match object.action {
@@ -93,7 +93,7 @@ mod tests {
     fn changes_are_rendered_for_a_terminal() {
         let object = |action, fields| ObjectChange { key: "routes/1".to_owned(), action, fields };
         let check = |object: ObjectChange, expected: &str| {
-            assert_eq!(render(&[object], Paint::Plain), expected);
+            assert_eq!(render_changes(&[object], Paint::Plain), expected);
         };
         check(
             object(PlanAction::Create, vec![field("/uri", Value::Null, json!("/a"))]),
@@ -115,14 +115,14 @@ mod tests {
             "  ~ routes/1\n      methods[0]: \"GET\" → \"PUT\"\n      + plugins.cors: {}\n      \
              - plugins.limit-count.count: 5\n",
         );
-        let painted = render(&[object(PlanAction::Create, Vec::new())], Paint::Colour);
+        let painted = render_changes(&[object(PlanAction::Create, Vec::new())], Paint::Colour);
         assert_eq!(painted, "  \u{1b}[32m+ routes/1\u{1b}[0m\n");
     }
 
     #[test]
     fn long_values_are_shown_where_they_differ() {
         let same = "x".repeat(200);
-        let text = render(
+        let text = render_changes(
             &[ObjectChange {
                 key: "protos/1".to_owned(),
                 action: PlanAction::Change,

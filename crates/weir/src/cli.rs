@@ -76,11 +76,11 @@ enum WeirCommand {
 }
 
 /// Runs the command of this process's arguments.
-pub(crate) fn main() -> ExitCode {
+pub(crate) fn run_command_line() -> ExitCode {
     let command_line = CommandLine::parse();
     let is_start = matches!(command_line.command, Some(WeirCommand::Run(_)));
     let outcome = match command_line.command {
-        _ if command_line.version => version::run(&version::VersionArguments {}),
+        _ if command_line.version => version::execute_version(&version::VersionArguments {}),
         Some(command) => command.run(),
         None => Err(anyhow::anyhow!("no command was given; `weir --help` lists them")),
     };
@@ -94,26 +94,28 @@ pub(crate) fn main() -> ExitCode {
 impl WeirCommand {
     fn run(self) -> anyhow::Result<ExitCode> {
         match self {
-            Self::Run(arguments) => run::run(*arguments),
-            Self::Check(arguments) => check::run(&arguments),
-            Self::Explain(arguments) => explain::run(arguments),
-            Self::Plan(arguments) => plan::run(&arguments),
-            Self::Apply(arguments) => apply::run(&arguments),
-            Self::History(arguments) => history::run(&arguments),
-            Self::Rollback(arguments) => rollback::run(&arguments),
-            Self::Plugin(arguments) => plugin::run(*arguments),
-            Self::Origin(arguments) => origin::run(arguments).map(|()| ExitCode::SUCCESS),
-            Self::Status(arguments) => status::run(&arguments),
-            Self::Top(arguments) => top::run(&arguments),
-            Self::Upstreams(arguments) => upstreams::run(&arguments),
-            Self::Tap(arguments) => tap::run(&arguments),
-            Self::Doctor(arguments) => doctor::run(&arguments),
-            Self::Upgrade(arguments) => upgrade::run(&arguments),
+            Self::Run(arguments) => run::execute_run(*arguments),
+            Self::Check(arguments) => check::execute_check(&arguments),
+            Self::Explain(arguments) => explain::execute_explain(arguments),
+            Self::Plan(arguments) => plan::execute_plan(&arguments),
+            Self::Apply(arguments) => apply::execute_apply(&arguments),
+            Self::History(arguments) => history::execute_history(&arguments),
+            Self::Rollback(arguments) => rollback::execute_rollback(&arguments),
+            Self::Plugin(arguments) => plugin::execute_plugin(*arguments),
+            Self::Origin(arguments) => origin::execute_origin(arguments).map(|()| ExitCode::SUCCESS),
+            Self::Status(arguments) => status::execute_status(&arguments),
+            Self::Top(arguments) => top::execute_top(&arguments),
+            Self::Upstreams(arguments) => upstreams::execute_upstreams(&arguments),
+            Self::Tap(arguments) => tap::execute_tap(&arguments),
+            Self::Doctor(arguments) => doctor::execute_doctor(&arguments),
+            Self::Upgrade(arguments) => upgrade::execute_upgrade(&arguments),
             #[cfg(feature = "lab")]
-            Self::Lab(arguments) => lab::run(&arguments),
-            Self::Completions(arguments) => completions::run(&arguments, &mut CommandLine::command()),
-            Self::Man(arguments) => man::run(&arguments, CommandLine::command()),
-            Self::Version(arguments) => version::run(&arguments),
+            Self::Lab(arguments) => lab::execute_lab(&arguments),
+            Self::Completions(arguments) => {
+                completions::execute_completions(&arguments, &mut CommandLine::command())
+            }
+            Self::Man(arguments) => man::execute_man(&arguments, CommandLine::command()),
+            Self::Version(arguments) => version::execute_version(&arguments),
         }
     }
 }

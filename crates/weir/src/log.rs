@@ -35,7 +35,11 @@ pub(crate) struct LogControl {
 ///
 /// # Errors
 /// The log file cannot be opened, the level is invalid, or the log runs already.
-pub(crate) fn start(target: &ErrorLog, format: ErrorLogFormat, level: &str) -> anyhow::Result<LogControl> {
+pub(crate) fn start_error_log(
+    target: &ErrorLog,
+    format: ErrorLogFormat,
+    level: &str,
+) -> anyhow::Result<LogControl> {
     let writer = open(target)?;
     let (filter, handle) = reload::Layer::new(log_filter(level).map_err(anyhow::Error::msg)?);
     let lines = LogLineMaker(writer.clone());
@@ -256,7 +260,7 @@ mod tests {
     #[ignore = "panic_is_logged_and_written_at_once runs it in a process of its own"]
     fn child_that_panics() {
         let path = std::env::var_os(CHILD_LOG).unwrap();
-        start(&ErrorLog::File(path.into()), ErrorLogFormat::Json, "info").unwrap();
+        start_error_log(&ErrorLog::File(path.into()), ErrorLogFormat::Json, "info").unwrap();
         let thread = std::thread::Builder::new().name("worker-7".to_owned());
         thread.spawn(|| panic!("{}", "one\ntwo")).unwrap().join().unwrap_err();
     }

@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
     static_names::choose();
     quiet_expected_panics();
-    cli::main()
+    cli::run_command_line()
 }
 
 /// Suppresses the text and backtrace of panics over a damaged store, because such a panic is caught and

@@ -26,7 +26,7 @@ const DESCRIPTION_BYTES: usize = 256;
 /// Starts the program again with the tunable, where it would pay and is not there yet. The process keeps its
 /// id and its descriptors. Returns if nothing is to do, or if the program cannot be started again: then
 /// copies stay slow.
-pub(crate) fn choose() {
+pub(crate) fn enable_quick_copies() {
     let Some(tunables) = missing_tunables() else { return };
     let Ok(program) = std::env::current_exe() else { return };
     let mut arguments = std::env::args_os();

@@ -66,14 +66,14 @@ settings! {
     section "Listeners" {
         /// Addresses the proxy listens on. Port 0 takes any free port; `off` listens nowhere. A list that was
         /// changed in the settings file comes into force with HUP, without a restart.
-        proxy: Vec<SocketAddr> = parse::listeners("ADDR,…", "0.0.0.0:9080"),
+        proxy: Vec<SocketAddr> = parse::parse_listeners("ADDR,…", "0.0.0.0:9080"),
         /// Addresses the proxy listens on for TLS, with the certificates of `ssls` objects. As `proxy` in all
         /// else.
-        proxy_tls: Vec<SocketAddr> = parse::listeners("ADDR,…", "0.0.0.0:9443"),
+        proxy_tls: Vec<SocketAddr> = parse::parse_listeners("ADDR,…", "0.0.0.0:9443"),
         /// Addresses the proxy listens on for TLS, as `proxy_tls`, and for HTTP/3 over QUIC at the same UDP
         /// port. An address is in one of the two lists. Responses over TLS tell clients of HTTP/3 by
         /// `Alt-Svc`.
-        proxy_tls_http3: Vec<SocketAddr> = parse::listeners("ADDR,…", "off"),
+        proxy_tls_http3: Vec<SocketAddr> = parse::parse_listeners("ADDR,…", "off"),
         /// The value of `Alt-Svc` on responses over TLS of `proxy_tls_http3`: `auto` is
         /// `h3=":PORT"; ma=86400` with the port of the listener, `off` sends none; anything else is sent as
         /// it is, for gateways behind another port.
@@ -85,13 +85,13 @@ settings! {
         /// as they are there, on which HTTP/2 is not served although `http2` is on. With port 0, all
         /// listeners of that address and port 0 are meant. As `http2`, it changes with a restart or an
         /// upgrade.
-        http1_only: Vec<SocketAddr> = parse::listeners("ADDR,…", "off"),
+        http1_only: Vec<SocketAddr> = parse::parse_listeners("ADDR,…", "off"),
         /// Addresses the proxy listens on for connections that begin with a PROXY protocol header of version
         /// 1 or 2, in which a balancer in front names the client. A connection without a header is closed. As
         /// `proxy` in all else.
-        proxy_protocol: Vec<SocketAddr> = parse::listeners("ADDR,…", "off"),
+        proxy_protocol: Vec<SocketAddr> = parse::parse_listeners("ADDR,…", "off"),
         /// The same for TLS behind the header.
-        proxy_protocol_tls: Vec<SocketAddr> = parse::listeners("ADDR,…", "off"),
+        proxy_protocol_tls: Vec<SocketAddr> = parse::parse_listeners("ADDR,…", "off"),
         /// Addresses of these two lists, `stream_proxy_protocol` and `stream_proxy_protocol_tls`, written as
         /// they are there, at which the header may be missing. Connections of peers in `proxy_protocol_from`
         /// begin with a header or without; all other peers are served too, but one that sends a header is
@@ -171,14 +171,14 @@ settings! {
         /// none; 443 is left out of the URI. 0: that of the first TLS listener.
         redirect_https_port_number: u32 = parse::count::<0, 65_535>("PORT", "0"),
         /// Milliseconds that a client gets for its TLS handshake.
-        tls_handshake_timeout_ms: u64 = parse::number::<10, 600_000>("MS", "10000"),
+        tls_handshake_timeout_ms: u64 = parse::parse_number::<10, 600_000>("MS", "10000"),
         /// File that the secrets of every TLS connection are appended to, for debugging with captured
         /// packets. With it all traffic can be read: never set it in production.
         tls_key_log: Option<PathBuf> = parse::optional_path("FILE", ""),
     }
     section "Configuration source" {
         /// Folder of the embedded store and of the Admin key. Made if it is missing.
-        data: PathBuf = parse::path("DIR", "./weir-data"),
+        data: PathBuf = parse::parse_path("DIR", "./weir-data"),
         /// Declarative mode: take all resources from this YAML or JSON file and reload it when it changes.
         /// The Admin API then reads but refuses writes.
         resources: Option<PathBuf> = parse::optional_path("FILE", ""),
@@ -189,7 +189,7 @@ settings! {
         /// them, for migrations. Objects from a file, from etcd or from the store then run without them,
         /// which is reported by the log, the metrics and `weir/verdicts`. Otherwise requests that need such a
         /// plugin are answered 503. A write by the Admin API with a faulty plugin is refused in any case.
-        ignore_faulty_plugins: Vec<String> = parse::names("NAME,…", ""),
+        ignore_faulty_plugins: Vec<String> = parse::parse_plugin_names("NAME,…", ""),
         /// Answer 200 at `/status/ready` although faults of the configuration have kept routes or global
         /// rules out of force since the start. Faults that arise later never make an instance unready.
         ready_with_faults: bool = parse::switch("true|false", "false"),
@@ -205,7 +205,7 @@ settings! {
         /// Where resources come from: `store`, the embedded store of this node; `file`, the file that
         /// `resources` names; `etcd`, a cluster of nodes that share what is in etcd; `auto`, the file if one
         /// is named, else the store.
-        source: ResourceSource = parse::source("auto|store|file|etcd", "auto"),
+        source: ResourceSource = parse::parse_resource_source("auto|store|file|etcd", "auto"),
     }
     section "etcd" {
         /// Endpoints of etcd, each `http://HOST:PORT` or `https://HOST:PORT`. One is used at a time; when it
@@ -230,27 +230,27 @@ settings! {
         /// configuration.
         etcd_verify: bool = parse::switch("true|false", "true"),
         /// Milliseconds that an endpoint of etcd gets to answer; then the next is asked.
-        etcd_timeout_ms: u64 = parse::number::<100, 600_000>("MS", "5000"),
+        etcd_timeout_ms: u64 = parse::parse_number::<100, 600_000>("MS", "5000"),
         /// Most objects that one step may change in etcd, plus one. `weir apply` does a whole file in one
         /// step; etcd itself takes 128 operations unless its `--max-txn-ops` says otherwise.
         etcd_max_operations: usize = parse::size::<2, 1_000_000>("N", "100"),
         /// Seconds that a report of this instance lives in etcd, at `data_plane/server_info/ID` below the
         /// prefix; it is renewed after half of them. 0: no reports. Less than 3 counts as 3. Instances
         /// without an Admin API do not report.
-        server_info_report_seconds ("server_info_report"): u64 = parse::number::<0, 86_400>("SECONDS", "0"),
+        server_info_report_seconds ("server_info_report"): u64 = parse::parse_number::<0, 86_400>("SECONDS", "0"),
         /// Seconds that a start waits for etcd when this node's disk has no copy of what it held; then the
         /// start fails.
-        etcd_start_timeout_seconds ("etcd_start_timeout"): u64 = parse::number::<1, 86_400>("SECONDS", "30"),
+        etcd_start_timeout_seconds ("etcd_start_timeout"): u64 = parse::parse_number::<1, 86_400>("SECONDS", "30"),
     }
     section "Admin API" {
         /// The Admin key. Only from the environment, so that it is neither in a file nor in a list of
         /// processes. Without it, a key is made at the first start and kept in the data folder.
-        admin_key: Option<AdminKey> = parse::admin_key("KEY", ""),
+        admin_key: Option<AdminKey> = parse::parse_admin_key("KEY", ""),
         /// Admin keys with roles: `admin` may do everything, `viewer` only what changes nothing, and sees
         /// secrets masked. Only from the environment, or from a `config.yaml` of APISIX. `admin_key` takes
         /// the place of those with the role `admin`; without any of that role, one is made and kept in the
         /// data folder, as for `admin_key`.
-        admin_keys: Vec<RoleKey> = parse::admin_keys("ROLE:KEY,…", ""),
+        admin_keys: Vec<RoleKey> = parse::parse_admin_keys("ROLE:KEY,…", ""),
         /// Require an Admin key. Switched off, every client that `admin_allow` admits may change everything.
         admin_key_required: bool = parse::switch("true|false", "true"),
         /// Addresses and networks that may call the Admin API.
@@ -269,7 +269,7 @@ settings! {
         /// The version that the Admin API names itself by, as `Server: APISIX/VERSION`, or `off` for
         /// `Server: APISIX`. Some clients choose by it how they write objects; the behaviour stays that of
         /// the default.
-        admin_emulated_version: Option<String> = parse::version("VERSION|off", control::EMULATED_VERSION),
+        admin_emulated_version: Option<String> = parse::parse_version("VERSION|off", control::EMULATED_VERSION),
         /// Take stream routes: `auto` takes them if there is a listener of layer 4; `true` always, for an
         /// instance that keeps them for others; `false` never. Where they are not taken, the Admin API
         /// refuses them with 400 as APISIX does, and those of other sources are reported as faulty.
@@ -317,7 +317,7 @@ settings! {
         /// `FILE cleanup NAME VALUE` to remove it; it ends with 0 if that is done.
         acme_dns_hook: Option<PathBuf> = parse::optional_path("FILE", ""),
         /// Seconds from the end of that command until every name server of the zone has the record.
-        acme_dns_wait_seconds ("acme_dns_wait"): u64 = parse::number::<0, 600>("SECONDS", "10"),
+        acme_dns_wait_seconds ("acme_dns_wait"): u64 = parse::parse_number::<0, 600>("SECONDS", "10"),
         /// Names that get a certificate when a client first asks for them in a TLS handshake: names, or
         /// `*.shop.example` for all of one more label. The first handshake fails; a later one succeeds.
         acme_on_demand: Vec<String> = parse::acme_names("NAME,…", ""),
@@ -334,15 +334,15 @@ settings! {
         /// private keys, what plugins name): AES-CBC as APISIX's `data_encryption.keyring`. The first one
         /// encrypts, all are tried to decrypt. Only from the environment, as all secrets. Without one,
         /// secrets are stored as they are written.
-        encryption_keyring: Keyring = parse::keyring("KEY,…", ""),
+        encryption_keyring: Keyring = parse::parse_keyring("KEY,…", ""),
         /// Milliseconds that a value from a secret manager (`$secret://…`) counts as fresh; then it is asked
         /// for again, and a new one comes into force without a write.
-        secret_refresh_ms: u64 = parse::number::<100, 86_400_000>("MS", "60000"),
+        secret_refresh_ms: u64 = parse::parse_number::<100, 86_400_000>("MS", "60000"),
         /// Milliseconds that the last value is used while its secret manager does not answer. Then what needs
         /// it is closed. At least `secret_refresh_ms`.
-        secret_stale_ms: u64 = parse::number::<100, 604_800_000>("MS", "3600000"),
+        secret_stale_ms: u64 = parse::parse_number::<100, 604_800_000>("MS", "3600000"),
         /// Milliseconds that a secret manager gets to answer, from the look-up of its name on.
-        secret_timeout_ms: u64 = parse::number::<10, 60_000>("MS", "5000"),
+        secret_timeout_ms: u64 = parse::parse_number::<10, 60_000>("MS", "5000"),
         /// CA certificates (PEM) that a secret manager's certificate is checked against. Without one, the
         /// system's. Read when the first manager is asked.
         secret_ca: Option<PathBuf> = parse::optional_path("FILE", ""),
@@ -350,11 +350,11 @@ settings! {
     section "Workers" {
         /// Worker threads, or `auto`: one for each core this process may use (its cgroup and affinity
         /// counted).
-        workers: usize = parse::workers("N|auto", "auto"),
+        workers: usize = parse::parse_workers("N|auto", "auto"),
         /// Milliseconds that a worker may not turn its event loop before it is given up: its connections are
         /// ended, and another thread takes its place. With more than four such threads that have not ended
         /// the process exits with status 70, so that its supervisor starts it again. 0 never gives one up.
-        worker_stall_timeout_ms: u64 = parse::number::<0, 3_600_000>("MS", "30000"),
+        worker_stall_timeout_ms: u64 = parse::parse_number::<0, 3_600_000>("MS", "30000"),
         /// Let the kernel write core dumps of this process, up to the hard limit of RLIMIT_CORE. Switched
         /// off, the soft limit is 0, because a core dump holds private keys and requests. It takes effect at
         /// a start or a binary upgrade.
@@ -362,18 +362,18 @@ settings! {
         /// Pin each worker to one core.
         pin: bool = parse::switch("true|false", "false"),
         /// Seconds that open requests get to finish after TERM or QUIT.
-        grace_seconds ("grace"): u64 = parse::number::<0, 86_400>("SECONDS", "30"),
+        grace_seconds ("grace"): u64 = parse::parse_number::<0, 86_400>("SECONDS", "30"),
         /// Seconds between TERM or QUIT and the end of accepting: the instance is taken out of its registries
         /// and is not ready (`/status/ready`), and still serves, so that balancers and clients that have its
         /// address learn of its end first. A second TERM ends this time.
-        drain_delay_seconds ("drain_delay"): u64 = parse::number::<0, 3600>("SECONDS", "0"),
+        drain_delay_seconds ("drain_delay"): u64 = parse::parse_number::<0, 3600>("SECONDS", "0"),
         /// Seconds that the old process goes on after an upgrade (USR2, `weir upgrade`) for requests, event
         /// streams, downloads and tunnels that are open there; it ends when the last of them has ended. 0
         /// ends it at once.
-        upgrade_grace_seconds ("upgrade_grace"): u64 = parse::number::<0, 31_536_000>("SECONDS", "3600"),
+        upgrade_grace_seconds ("upgrade_grace"): u64 = parse::parse_number::<0, 31_536_000>("SECONDS", "3600"),
         /// Seconds that a new process gets to take over after USR2 (`weir upgrade`), until it is ended and
         /// this one goes on.
-        upgrade_timeout_seconds ("upgrade_timeout"): u64 = parse::number::<1, 86_400>("SECONDS", "60"),
+        upgrade_timeout_seconds ("upgrade_timeout"): u64 = parse::parse_number::<1, 86_400>("SECONDS", "60"),
     }
     section "Routing" {
         /// How routes are found: `radixtree_host_uri` (host first, then path), `radixtree_uri` (path first,
@@ -428,7 +428,7 @@ settings! {
     section "Plugins" {
         /// The plugins that may be used, or `all` that are built in. An object that names another one is
         /// faulty, as if the plugin did not exist.
-        plugins: Option<Vec<String>> = parse::plugins("NAME,…|all", "all"),
+        plugins: Option<Vec<String>> = parse::parse_enabled_plugins("NAME,…|all", "all"),
         /// Folder with plugins of users, files such as `NAME.lua` and `NAME.wasm`, that is looked at each
         /// second: a file that appears or changes is the active version of the extension NAME, and one that
         /// vanishes takes it away. The configuration must come from the embedded store or from etcd.
@@ -438,7 +438,7 @@ settings! {
         lua_path: Vec<PathBuf> = parse::folders("DIR,…", ""),
         /// Plugins in Lua that are loaded at the start: `NAME` is the file `apisix/plugins/NAME.lua`, or for
         /// sessions of layer 4 `apisix/stream/plugins/NAME.lua`, in a folder of `lua_path`.
-        lua_plugins: Vec<String> = parse::names("NAME,…", ""),
+        lua_plugins: Vec<String> = parse::parse_plugin_names("NAME,…", ""),
         /// Networks that plugins' own calls, and those to secret managers, may reach although they are out of
         /// bounds for them: link-local addresses and others where clouds have their metadata services.
         outbound_allow: Vec<IpNet> = parse::networks("CIDR,…", ""),
@@ -461,25 +461,25 @@ settings! {
         plugin_runner_environment: Vec<String> = runner::environment("NAME,…", ""),
         /// Milliseconds that a call of the plugin runner may take, its questions included; then it counts as
         /// failed.
-        plugin_runner_timeout_ms: u64 = parse::number::<10, 59_000>("MS", "59000"),
+        plugin_runner_timeout_ms: u64 = parse::parse_number::<10, 59_000>("MS", "59000"),
     }
     section "Logs" {
         /// Where finished requests are logged: `off`, `stdout` or a file, which is made with mode 0640.
-        access_log: LogTarget = parse::access_log("off|stdout|FILE", "off"),
+        access_log: LogTarget = parse::parse_access_log("off|stdout|FILE", "off"),
         /// A line of the access log: a text with `$variables`, or `json` for the usual fields as one object.
         /// In the settings file a map from field to `$variable` is taken too; elsewhere write that map as
         /// JSON. In JSON a value that is one variable which stands for a number (`$status`, `$request_time`)
         /// is a number. A name that the gateway does not have is a variable that a script may set
         /// (`ctx.var.tier = "gold"`); one that is nearly a known name is refused.
-        access_log_format: AccessLogFormat = parse::access_log_format("FORMAT", DEFAULT_ACCESS_LOG_FORMAT),
+        access_log_format: AccessLogFormat = parse::parse_access_log_format("FORMAT", DEFAULT_ACCESS_LOG_FORMAT),
         /// Where ended sessions of layer 4 are logged: `off`, `stdout` or a file, which may be that of
         /// `access_log`.
-        stream_access_log: LogTarget = parse::access_log("off|stdout|FILE", "off"),
+        stream_access_log: LogTarget = parse::parse_access_log("off|stdout|FILE", "off"),
         /// A line of that log: as `access_log_format`, with the variables of sessions, such as `$protocol`,
         /// `$bytes_received` and `$session_time`.
         stream_access_log_format: AccessLogFormat = parse::stream_access_log_format("FORMAT", DEFAULT_STREAM_ACCESS_LOG_FORMAT),
         /// Where this node's own messages go: `stderr` or a file, which is made with mode 0640.
-        error_log: ErrorLog = parse::error_log("stderr|FILE", "stderr"),
+        error_log: ErrorLog = parse::parse_error_log("stderr|FILE", "stderr"),
         /// How a line of the error log is written: `text`, or `json` for an object with `time`, `level`,
         /// `target`, `message` and `fields`.
         error_log_format: ErrorLogFormat = parse::error_log_format("text|json", "text"),
@@ -491,15 +491,15 @@ settings! {
         /// new ones, without a program from outside.
         log_rotate: bool = parse::switch("true|false", "false"),
         /// Between two rotations, which are at multiples of it, in UTC.
-        log_rotate_interval_seconds ("log_rotate_interval"): u64 = parse::number::<1, 31_536_000>("SECONDS", "3600"),
+        log_rotate_interval_seconds ("log_rotate_interval"): u64 = parse::parse_number::<1, 31_536_000>("SECONDS", "3600"),
         /// Rotated files of each log that are kept; older ones are removed.
         log_rotate_max_kept: usize = parse::size::<0, 1_000_000>("COUNT", "168"),
         /// Size from which a log is rotated before its time; 0 rotates by time alone.
-        log_rotate_max_bytes ("log_rotate_max_size"): u64 = parse::number::<0, 1_000_000_000_000_000>("BYTES", "0"),
+        log_rotate_max_bytes ("log_rotate_max_size"): u64 = parse::parse_number::<0, 1_000_000_000_000_000>("BYTES", "0"),
         /// Pack rotated files with `tar`, which has to be installed.
         log_rotate_compression: bool = parse::switch("true|false", "false"),
         /// Longest time that packing a file may take; then the file stays as it is.
-        log_rotate_timeout_ms ("log_rotate_timeout"): u64 = parse::number::<1, 86_400_000>("MS", "10000"),
+        log_rotate_timeout_ms ("log_rotate_timeout"): u64 = parse::parse_number::<1, 86_400_000>("MS", "10000"),
     }
     section "Client limits" {
         /// Most bytes of a request head, request line included. A larger one is answered 431.
@@ -511,43 +511,43 @@ settings! {
         /// HTTP/2 and HTTP/3 do not count.
         max_header_fields: usize = parse::size::<8, 10_000>("N", "100"),
         /// Milliseconds from the first byte of a request head to its last.
-        head_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "10000"),
+        head_timeout_ms: u64 = parse::parse_number::<1, 86_400_000>("MS", "10000"),
         /// Milliseconds a kept-alive connection may wait for its next request.
-        idle_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
+        idle_timeout_ms: u64 = parse::parse_number::<1, 86_400_000>("MS", "60000"),
         /// Milliseconds between two reads of what a client still sends of its request after the response that
         /// ends the connection. The rest is read and dropped, so that a client that sends its whole request
         /// first sees an early answer such as 401 or 413.
-        client_linger_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "5000"),
+        client_linger_timeout_ms: u64 = parse::parse_number::<1, 86_400_000>("MS", "5000"),
         /// Longest time for that in all, in milliseconds; 0 closes the connection at once.
-        client_linger_time_ms: u64 = parse::number::<0, 86_400_000>("MS", "30000"),
+        client_linger_time_ms: u64 = parse::parse_number::<0, 86_400_000>("MS", "30000"),
         /// Most connections of one worker that are read in that way at the same time. Further ones end after
         /// 2 seconds or 256 KiB, as all do while memory is short or the listener closes; the oldest ones end
         /// first where connections or open files run out.
         max_lingering_connections: u32 = parse::count::<0, 1_000_000>("N", "4096"),
         /// Milliseconds between two reads of a request body.
-        client_body_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
+        client_body_timeout_ms: u64 = parse::parse_number::<1, 86_400_000>("MS", "60000"),
         /// Milliseconds in which a client must take some of its response. Otherwise it is cut off.
-        client_send_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
+        client_send_timeout_ms: u64 = parse::parse_number::<1, 86_400_000>("MS", "60000"),
         /// Fewest bytes a second that a client must send of a request body while it is waited for, over
         /// `client_rate_window_ms`; 0 is no limit. A slower one is answered 408: a byte now and then must not
         /// hold a connection for ever. A body of unknown length over HTTP/2 or HTTP/3, as calls of gRPC have,
         /// may be a stream of messages: it has no rate, and `timeout.read` of its route in place of
         /// `client_body_timeout_ms`. Set the rate to 0 where clients of HTTP/1 send streams that are quiet
         /// for longer than the window.
-        client_min_body_rate: u64 = parse::number::<0, { i64::MAX as u64 }>("BYTES", "128"),
+        client_min_body_rate: u64 = parse::parse_number::<0, { i64::MAX as u64 }>("BYTES", "128"),
         /// Fewest bytes a second that a client must take of a response while it is waited for, over
         /// `client_rate_window_ms`; 0 is no limit. A slower one is cut off. A stream of which nothing is
         /// ready does not count.
-        client_min_send_rate: u64 = parse::number::<0, { i64::MAX as u64 }>("BYTES", "128"),
+        client_min_send_rate: u64 = parse::parse_number::<0, { i64::MAX as u64 }>("BYTES", "128"),
         /// Milliseconds over which those two rates are judged; long enough for a mobile link that is gone for
         /// a moment.
-        client_rate_window_ms: u64 = parse::number::<1, 86_400_000>("MS", "30000"),
+        client_rate_window_ms: u64 = parse::parse_number::<1, 86_400_000>("MS", "30000"),
         /// Milliseconds from the first byte of a request to the last of its response; 0 is no limit. Past it
         /// the answer is 504, or cut off where it had begun. Off, since the route's timeouts say how long a
         /// node may take, and a stream of events may go on for hours.
-        request_timeout_ms: u64 = parse::number::<0, 86_400_000>("MS", "0"),
+        request_timeout_ms: u64 = parse::parse_number::<0, 86_400_000>("MS", "0"),
         /// Most bytes of a request body; 0 is no limit. A larger one is answered 413.
-        max_body_bytes: u64 = parse::number::<0, { i64::MAX as u64 }>("BYTES", "0"),
+        max_body_bytes: u64 = parse::parse_number::<0, { i64::MAX as u64 }>("BYTES", "0"),
         /// Most bytes of a request body that is read before a node is chosen, because a `post_arg_…`,
         /// `post_arg.…`, `graphql_…` or `request_body` variable of a route or plugin lies in it. A longer one
         /// passes on as it comes, and the variable is unset.
@@ -558,7 +558,7 @@ settings! {
         wait_for_body_bytes: usize = parse::size::<0, 1_048_576>("BYTES", "2048"),
         /// Requests after which a connection is closed; 0 is no limit. An HTTP/2 connection is sent GOAWAY
         /// first.
-        max_requests_per_connection: u64 = parse::number::<0, { i64::MAX as u64 }>("N", "0"),
+        max_requests_per_connection: u64 = parse::parse_number::<0, { i64::MAX as u64 }>("N", "0"),
         /// Requests that one HTTP/2 connection may have in flight. Further ones are refused in a way that
         /// lets the client send them again. A browser opens about 100.
         http2_max_streams: u32 = parse::count::<1, 1_000>("N", "128"),
@@ -597,7 +597,7 @@ settings! {
         /// too) and half of its address space or data segment where these are limited (`ulimit -v`, `ulimit
         /// -d`), and off without any. As the limit comes near, idle connections are closed, then requests are
         /// answered 503, then connections refused.
-        memory_limit: MemoryLimit = parse::memory_limit("BYTES|auto|off", "auto"),
+        memory_limit: MemoryLimit = parse::parse_memory_limit("BYTES|auto|off", "auto"),
         /// Reaction to slow nodes: `off`, none; `adaptive`, the requests that wait for an upstream are
         /// limited to as many as it answers in about the usual time, and the rest is answered 503.
         overload: Overload = parse::overload("off|adaptive", "off"),
@@ -617,23 +617,23 @@ settings! {
         /// Try names also with the search domains of `/etc/resolv.conf` behind them, by its rules (`ndots`).
         dns_search: bool = parse::switch("true|false", "true"),
         /// Milliseconds a name server gets to answer. Then it is asked once more.
-        dns_timeout_ms: u64 = parse::number::<10, 60_000>("MS", "5000"),
+        dns_timeout_ms: u64 = parse::parse_number::<10, 60_000>("MS", "5000"),
         /// An answer holds at least so many milliseconds, however short its TTL is: no name is asked for more
         /// often.
-        dns_ttl_min_ms: u64 = parse::number::<10, 86_400_000>("MS", "1000"),
+        dns_ttl_min_ms: u64 = parse::parse_number::<10, 86_400_000>("MS", "1000"),
         /// An answer holds at most so many milliseconds, however long its TTL is. Equal to `dns_ttl_min_ms`,
         /// it takes the place of every TTL.
-        dns_ttl_max_ms: u64 = parse::number::<10, 86_400_000>("MS", "300000"),
+        dns_ttl_max_ms: u64 = parse::parse_number::<10, 86_400_000>("MS", "300000"),
         /// Service registries that upstreams may take their nodes from (`discovery_type`): a map with a block
         /// for each, such as `discovery: {consul: {servers: ["http://127.0.0.1:8500"]}}`, in APISIX's shape.
         /// On the command line and in the environment it is JSON.
-        discovery: Registries = discovery::parse("REGISTRIES", ""),
+        discovery: Registries = discovery::parse_discovery("REGISTRIES", ""),
         /// Service registries that this instance registers in once it is ready: a map with a block for each
         /// (`consul`, `eureka`, `nacos`), such as
         /// `registration: {consul: {service: gateway, address: 10.0.0.5}}`. The servers and credentials are
         /// those of the `discovery` block of the same name unless the block has its own. On the command line
         /// and in the environment it is JSON.
-        registration: Registries = registration::parse("REGISTRIES", ""),
+        registration: Registries = registration::parse_registration("REGISTRIES", ""),
         /// Zones of the plugin `proxy-cache`, in the form of APISIX's `apisix.proxy_cache`: `zones`, each
         /// with `name`, `memory_size` and, on disk, `disk_size`, `disk_path` and `cache_levels`; and
         /// `cache_ttl`, the time for which a response on disk is fresh that says nothing of it, 10 seconds by
@@ -641,12 +641,12 @@ settings! {
         /// with 1 GiB in `cache` of the data folder. A folder belongs to the user of this process, others may
         /// not write to it, and no two zones share one. On the command line and in the environment it is
         /// JSON.
-        proxy_cache: CacheZones = cache::parse("ZONES", ""),
+        proxy_cache: CacheZones = cache::parse_cache_zones("ZONES", ""),
         /// Plugins in WebAssembly that are loaded at the start, in the form of APISIX's `wasm`: `plugins`,
         /// each with `name`, `priority`, `file` and `http_request_phase` (`access`, the default, or
         /// `rewrite`). Objects use them by their names. A file that cannot be loaded ends the start. On the
         /// command line and in the environment it is JSON.
-        wasm: WasmPlugins = wasm::parse("PLUGINS", ""),
+        wasm: WasmPlugins = wasm::parse_wasm_plugins("PLUGINS", ""),
         /// Authorities that certificates of nodes and of servers that plugins call are verified against:
         /// files with certificates (PEM), and `system` for those of the system. Read at the start, and again
         /// at HUP: new connections are judged by what they hold then.
@@ -660,11 +660,11 @@ settings! {
         upstream_health_checks: bool = parse::switch("true|false", "true"),
         /// Milliseconds to connect to a node, TLS handshake included, where the route and upstream say
         /// nothing.
-        upstream_connect_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
+        upstream_connect_timeout_ms: u64 = parse::parse_number::<1, 86_400_000>("MS", "60000"),
         /// Milliseconds between two writes to a node, where the route and upstream say nothing.
-        upstream_send_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
+        upstream_send_timeout_ms: u64 = parse::parse_number::<1, 86_400_000>("MS", "60000"),
         /// Milliseconds between two reads from a node, where the route and upstream say nothing.
-        upstream_read_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "60000"),
+        upstream_read_timeout_ms: u64 = parse::parse_number::<1, 86_400_000>("MS", "60000"),
         /// Requests that share one HTTP/2 connection to a node at the same time, if the node allows as many;
         /// another connection is opened for further ones. Each worker has connections of its own.
         upstream_http2_max_streams: u32 = parse::count::<1, 16_384>("N", "100"),
@@ -673,17 +673,17 @@ settings! {
         /// Milliseconds after which a node that has sent nothing on an HTTP/2 connection is sent a PING,
         /// while requests wait for it; 0 is never. Later PINGs are further apart, because gRPC servers close
         /// connections with many.
-        upstream_http2_ping_after_ms: u64 = parse::number::<0, 86_400_000>("MS", "30000"),
+        upstream_http2_ping_after_ms: u64 = parse::parse_number::<0, 86_400_000>("MS", "30000"),
         /// Milliseconds in which a node has to answer a PING; otherwise its connection is closed.
-        upstream_http2_ping_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "20000"),
+        upstream_http2_ping_timeout_ms: u64 = parse::parse_number::<1, 86_400_000>("MS", "20000"),
         /// Bytes of one gRPC message, in either direction; a call with a longer one ends with
         /// RESOURCE_EXHAUSTED. 0 is no limit: messages pass in pieces, so that their size costs no memory,
         /// and servers have limits of their own.
-        grpc_max_message_bytes: u64 = parse::number::<0, { i64::MAX as u64 }>("BYTES", "0"),
+        grpc_max_message_bytes: u64 = parse::parse_number::<0, { i64::MAX as u64 }>("BYTES", "0"),
         /// Milliseconds without a byte either way after which a tunnel (WebSocket) is closed, where the route
         /// and upstream say nothing; otherwise their `timeout.read` counts, as in APISIX. Long, because
         /// WebSocket clients commonly send nothing between pings.
-        tunnel_idle_timeout_ms: u64 = parse::number::<1, 86_400_000>("MS", "3600000"),
+        tunnel_idle_timeout_ms: u64 = parse::parse_number::<1, 86_400_000>("MS", "3600000"),
     }
 }
 

@@ -59,7 +59,11 @@ impl AttemptContext {
         let mut waits = Vec::new();
         for authority in &self.config.authorities {
             if let Some(left) = self.limit_left(authority) {
-                reasons.push(format!("{} takes no orders for {} s", host(authority), left.as_secs()));
+                reasons.push(format!(
+                    "{} takes no orders for {} s",
+                    name_authority(authority),
+                    left.as_secs()
+                ));
                 waits.push(left);
                 continue;
             }
@@ -70,7 +74,7 @@ impl AttemptContext {
                         self.limited.lock().insert(authority.directory.clone(), Instant::now() + wait);
                         waits.push(wait);
                     }
-                    reasons.push(format!("{}: {}", host(authority), failure.reason));
+                    reasons.push(format!("{}: {}", name_authority(authority), failure.reason));
                 }
             }
         }
@@ -132,7 +136,7 @@ impl AttemptContext {
         issued: Issued,
     ) {
         let Some(key) = names::key_of(&due.id) else { return };
-        if let Err(reason) = self.objects.put(&key, &issued, &due.names, &host(authority)).await {
+        if let Err(reason) = self.objects.put(&key, &issued, &due.names, &name_authority(authority)).await {
             let reason = format!("it was issued and could not be stored: {reason}");
             return self.note_failure(due, record, reason, None).await;
         }
@@ -146,7 +150,11 @@ impl AttemptContext {
             is_early,
         };
         record.issue(issue, now_ms, random());
-        tracing::info!(certificate = due.id, authority = host(authority), "a certificate was issued");
+        tracing::info!(
+            certificate = due.id,
+            authority = name_authority(authority),
+            "a certificate was issued"
+        );
         if let Some(reason) = &record.error {
             tracing::error!(
                 certificate = due.id,
@@ -250,7 +258,7 @@ pub(super) fn record_path(id: &str) -> String {
 }
 
 /// The host of an authority, its name for people.
-pub(super) fn host(authority: &Authority) -> String {
+pub(super) fn name_authority(authority: &Authority) -> String {
     let uri: Option<http::Uri> = authority.directory.parse().ok();
     uri.and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_else(|| authority.directory.clone())
 }

@@ -159,7 +159,7 @@ impl Manager {
                 continue;
             }
             let current = cache.get(&self.view, &id);
-            let step = plan::next(&names, current.as_ref(), &self.environment.record(&id), now_ms);
+            let step = plan::plan_next_step(&names, current.as_ref(), &self.environment.record(&id), now_ms);
             if let CertificateStep::WaitUntil(at_ms) = step {
                 next_ms = next_ms.min(at_ms);
                 continue;

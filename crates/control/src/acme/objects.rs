@@ -67,14 +67,14 @@ impl Objects {
 
     /// Brings the objects that are kept beside a file into force.
     async fn show_beside_file(&self) {
-        let objects = beside_file(&self.shared, &self.sealer);
+        let objects = read_objects_beside_file(&self.shared, &self.sealer);
         // The thread is busy or ends: the objects come into force with the next start.
         let _ = self.reconcile.run(move |reconciler| reconciler.set_beside_file(objects)).await;
     }
 }
 
 /// The objects that are kept beside a file. One that cannot be read is reported and left out.
-pub(super) fn beside_file(shared: &SharedState, sealer: &Sealer) -> Vec<(ObjectKey, Arc<str>)> {
+pub(super) fn read_objects_beside_file(shared: &SharedState, sealer: &Sealer) -> Vec<(ObjectKey, Arc<str>)> {
     let object = |(id, text): (String, Arc<str>)| {
         let opened = sealer.open_text(&text);
         let opened = opened.inspect_err(|fault| tracing::error!(id, %fault, "a certificate cannot be read"));

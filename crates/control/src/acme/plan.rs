@@ -38,7 +38,7 @@ pub(super) fn order_at_ms(
 }
 
 /// See [`CertificateStep`].
-pub(super) fn next(
+pub(super) fn plan_next_step(
     names: &[String],
     current: Option<&Current>,
     record: &CertificateRecord,
@@ -91,7 +91,11 @@ mod tests {
     }
 
     fn check(current: Option<Current>, record: &CertificateRecord, expected: CertificateStep) {
-        assert_eq!(next(&["a.example".to_owned()], current.as_ref(), record, NOW), expected, "{record:?}");
+        assert_eq!(
+            plan_next_step(&["a.example".to_owned()], current.as_ref(), record, NOW),
+            expected,
+            "{record:?}"
+        );
     }
 
     fn record() -> CertificateRecord {

@@ -76,7 +76,7 @@ impl AdminParts {
 
 /// The answer for a collection that does not exist.
 pub(super) fn unsupported(name: &str) -> Response<Bytes> {
-    respond::error(StatusCode::NOT_FOUND, format!("Unsupported resource type: {name}"))
+    respond::error_response(StatusCode::NOT_FOUND, format!("Unsupported resource type: {name}"))
 }
 
 /// The revision that an answer is about.

@@ -18,7 +18,7 @@ use crate::serve::{RefusalResponse, respond};
 ///
 /// # Errors
 /// The 400 for a field that is no list of entity tags, or a longer one than [`MAX_TAGS`].
-pub(super) fn read(headers: &HeaderMap) -> Result<WriteCondition, RefusalResponse> {
+pub(super) fn read_write_condition(headers: &HeaderMap) -> Result<WriteCondition, RefusalResponse> {
     // RFC 9110 section 13.1.1: a weak tag never meets `If-Match`.
     let is_at = revisions(headers, &header::IF_MATCH, false)?;
     let is_not_at = revisions(headers, &header::IF_NONE_MATCH, true)?;
@@ -84,7 +84,7 @@ pub(super) async fn changed(parts: &AdminParts, key: &ObjectKey) -> Response<Byt
 }
 
 fn shown(key: &ObjectKey) -> String {
-    crate::stored_key::text(key)
+    crate::stored_key::format_stored_key(key)
 }
 
 /// The revisions in the tags of a field; none if the field is missing.
@@ -123,7 +123,7 @@ fn revisions(
 
 fn refused(name: &HeaderName, reason: &str) -> RefusalResponse {
     let name = if *name == header::IF_MATCH { "If-Match" } else { "If-None-Match" };
-    respond::refused(format!("the header {name} {reason}"))
+    respond::refuse_request(format!("the header {name} {reason}"))
 }
 
 /// Limit of the entity tags in a request: a client has read a few states of an object.
@@ -144,7 +144,11 @@ mod tests {
     fn fields_become_a_condition() {
         let these = |listed: &[u64]| Some(Revisions::These(listed.to_vec()));
         let check = |fields: &[(&'static str, &str)], is_at, is_not_at| {
-            assert_eq!(read(&headers(fields)).unwrap(), WriteCondition { is_at, is_not_at }, "{fields:?}");
+            assert_eq!(
+                read_write_condition(&headers(fields)).unwrap(),
+                WriteCondition { is_at, is_not_at },
+                "{fields:?}"
+            );
         };
         check(&[], None, None);
         check(&[("if-match", "\"12\"")], these(&[12]), None);
@@ -159,7 +163,7 @@ mod tests {
     #[test]
     fn field_without_tags_is_refused() {
         for value in ["12", "", "\"1\" \"2\"", "\"1\",", "W/1", &"\"1\",".repeat(65)] {
-            let refusal = read(&headers(&[("if-match", value)])).unwrap_err();
+            let refusal = read_write_condition(&headers(&[("if-match", value)])).unwrap_err();
             assert_eq!(refusal.status(), 400, "{value}");
             assert!(String::from_utf8_lossy(refusal.body()).contains("If-Match"), "{value}");
         }

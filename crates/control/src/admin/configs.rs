@@ -12,21 +12,21 @@ use model::{ObjectKey, ObjectKind, PluginCatalog, check};
 use serde_json::{Map, Value};
 
 use super::call::AdminParts;
-use super::validate::{INDEX, SET_FIELDS, check_item, identity, index_of, is_yaml, parse};
-use super::weir::plan::refusal;
+use super::validate::{INDEX, SET_FIELDS, check_item, index_of, is_yaml, parse_config_set, read_item_id};
+use super::weir::plan::answer_set_refusal;
 use crate::hidden::places::hide_secrets;
 use crate::reconcile::Author;
 use crate::reconcile::configs::{Collection, ConfigsItem, ConfigsUpdate};
 use crate::serve::RefusalResponse;
-use crate::serve::respond::{self, refused};
+use crate::serve::respond::{self, refuse_request};
 use crate::serve::role::Role;
-use crate::source::file::compose::{collection_of, set, yaml};
-use crate::source::file::object;
+use crate::source::file::compose::{collection_of, compose_document, yaml};
+use crate::source::file::parse_item;
 use crate::source::store::SetStatement;
 use crate::view::View;
 
 /// Answers one request for the whole set.
-pub(super) async fn answer(
+pub(super) async fn answer_configs(
     parts: &Arc<AdminParts>,
     head: &Parts,
     body: &Bytes,
@@ -76,7 +76,7 @@ fn text(view: &View, catalog: &PluginCatalog, with_keys: bool, as_yaml: bool) ->
         if kind == ObjectKind::Consumer {
             all.extend(view.all_written(ObjectKind::Credential));
         }
-        let lists = set(all.iter().map(|written| (&written.key, &*written.text)));
+        let lists = compose_document(all.iter().map(|written| (&written.key, &*written.text)));
         if let Some((name, Value::Array(mut items))) = lists.into_iter().next() {
             for (item, written) in items.iter_mut().zip(&all) {
                 if !with_keys {
@@ -110,11 +110,11 @@ async fn put(
 ) -> Result<Response<Bytes>, RefusalResponse> {
     let digest = digest(&head.headers)?;
     if body.is_empty() {
-        return Err(refused("invalid request body: empty request body"));
+        return Err(refuse_request("invalid request body: empty request body"));
     }
     let (headers, body) = (head.headers.clone(), body.clone());
-    let parsed = respond::blocking(move || parse(&headers, &body)).await?;
-    let whole = Arc::new(parsed.map_err(|reason| refused(format!("invalid request body: {reason}")))?);
+    let parsed = respond::blocking(move || parse_config_set(&headers, &body)).await?;
+    let whole = Arc::new(parsed.map_err(|reason| refuse_request(format!("invalid request body: {reason}")))?);
     for _ in 0..MAX_ATTEMPTS {
         let view = parts.view.load();
         if view.digest() == Some(&digest) {
@@ -122,7 +122,7 @@ async fn put(
         }
         let (follows, catalog, whole) = (Arc::clone(&view.configs), parts.catalog(), Arc::clone(&whole));
         let read = respond::blocking(move || collections(&catalog, &follows, &whole)).await?;
-        let collections = read.map_err(refused)?;
+        let collections = read.map_err(refuse_request)?;
         let items = collections.iter().flat_map(|collection| &collection.items);
         let keys: Vec<ObjectKey> = items.map(|(key, ..)| key.clone()).collect();
         let (digest, follows, author) = (digest.clone(), Arc::clone(&view.configs), Arc::clone(&author));
@@ -135,7 +135,7 @@ async fn put(
             }
             // Another set was put in the meantime, so the versions are compared with the new view.
             Some(Ok(Err(_))) => {}
-            Some(Err(refused)) => return Err(Box::new(refusal(refused, None))),
+            Some(Err(refused)) => return Err(Box::new(answer_set_refusal(refused, None))),
             None => break,
         }
     }
@@ -146,8 +146,10 @@ async fn put(
 fn digest(headers: &HeaderMap) -> Result<String, RefusalResponse> {
     match headers.get(DIGEST).map(HeaderValue::to_str) {
         Some(Ok(digest)) if !digest.is_empty() && digest.len() <= MAX_DIGEST_BYTES => Ok(digest.to_owned()),
-        Some(Ok("")) | None => Err(refused("missing digest header")),
-        Some(_) => Err(refused(format!("the digest must be 1 to {MAX_DIGEST_BYTES} visible characters"))),
+        Some(Ok("")) | None => Err(refuse_request("missing digest header")),
+        Some(_) => {
+            Err(refuse_request(format!("the digest must be 1 to {MAX_DIGEST_BYTES} visible characters")))
+        }
     }
 }
 
@@ -205,11 +207,11 @@ fn items_of(catalog: &PluginCatalog, kind: ObjectKind, items: &[Value]) -> Resul
     let mut objects = Vec::with_capacity(items.len());
     for (position, item) in items.iter().enumerate() {
         let mut item = item.clone();
-        let id = identity(kind, &item);
+        let id = read_item_id(kind, &item);
         let refused = |reason: String| format!("invalid {name} at index {position}, err: {reason}");
         let index = index_of(&mut item).map_err(refused)?;
         check_item(catalog, kind, id.as_deref(), item.clone()).map_err(refused)?;
-        let object = object(kind, position, item, "").map_err(|(_, reason)| refused(reason))?;
+        let object = parse_item(kind, position, item, "").map_err(|(_, reason)| refused(reason))?;
         if !seen.insert(object.key.clone()) {
             let field = match object.key.kind {
                 ObjectKind::Consumer => "username",

@@ -25,12 +25,12 @@ pub(super) fn denied_response(gate: &Gate, denied: Denied, peer: SocketAddr) -> 
             let message = "a request without a key in its header that may come from another site's page";
             gate.log_refusal(peer, message, None);
             let reason = if gate.key_required() { CROSS_SITE } else { CROSS_SITE_KEYLESS };
-            respond::error(StatusCode::FORBIDDEN, reason)
+            respond::error_response(StatusCode::FORBIDDEN, reason)
         }
         Denied::ForeignHost => {
             let message = "a request without a key in its header under a name that is not in admin_hosts";
             gate.log_refusal(peer, message, None);
-            respond::error(StatusCode::FORBIDDEN, FOREIGN_HOST)
+            respond::error_response(StatusCode::FORBIDDEN, FOREIGN_HOST)
         }
     }
 }
@@ -41,7 +41,7 @@ fn paused_response(left_ms: u64) -> Response<Bytes> {
         "too many wrong keys from this address: no key from it is compared for {seconds} s, not even \
          a right one"
     );
-    let mut response = respond::error(StatusCode::TOO_MANY_REQUESTS, reason);
+    let mut response = respond::error_response(StatusCode::TOO_MANY_REQUESTS, reason);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     response
 }

@@ -38,7 +38,7 @@ pub(super) fn raw_version(headers: &HeaderMap, body: &Bytes) -> Option<Value> {
 }
 
 /// Answers one request for an action.
-pub(super) async fn answer(
+pub(super) async fn answer_extension_action(
     parts: &Arc<AdminParts>,
     object: &ObjectPath,
     action: ExtensionAction,
@@ -49,7 +49,7 @@ pub(super) async fn answer(
     if (&call.method, action) == (&Method::GET, ExtensionAction::Versions) {
         return list(parts, &key);
     }
-    let condition = match conditions::read(&call.headers) {
+    let condition = match conditions::read_write_condition(&call.headers) {
         Ok(condition) => condition,
         Err(refusal) => return *refusal,
     };
@@ -132,7 +132,7 @@ fn list(parts: &AdminParts, key: &ObjectKey) -> Response<Bytes> {
     let Some(written) = view.written(key) else { return respond::key_not_found() };
     let object: Map<String, Value> = serde_json::from_str(&written.text).unwrap_or_default();
     let Some(loader) = parts.catalog.loader() else { return respond::bad(NO_LANGUAGE) };
-    match extension_edit::list(loader, object) {
+    match extension_edit::list_extension_versions(loader, object) {
         Ok(versions) => conditions::tag(
             respond::json(StatusCode::OK, &json!({ "list": versions })),
             written.modified_index,
@@ -208,7 +208,7 @@ impl ExtensionChange {
                 let version = version.ok_or_else(|| "property \"version\" is required".to_owned())?;
                 extension_edit::activate(loader, stored, version)?
             }
-            (ExtensionAction::Rollback, _) if is_set => extension_edit::rollback(loader, stored)?,
+            (ExtensionAction::Rollback, _) if is_set => extension_edit::roll_back_extension(loader, stored)?,
             (ExtensionAction::Canary, _) if is_set => match self.body {
                 Some(Value::Object(canary)) => extension_edit::set_canary(loader, stored, Some(canary))?,
                 _ => return Err(ExtensionFault::Refused("missing configurations".to_owned())),

@@ -54,7 +54,7 @@ pub(super) fn shown_to<'t>(
 ) -> Cow<'t, RawValue> {
     match role {
         Role::Admin if key.kind == ObjectKind::PluginMetadata => with_id(key, text),
-        Role::Admin => shown(key.kind, text),
+        Role::Admin => hide_private_keys(key.kind, text),
         Role::Viewer => raw(&with_hidden_secrets(catalog, key, text)),
     }
 }
@@ -67,7 +67,7 @@ pub(super) fn shown_as_stored(sealer: &Sealer, key: &ObjectKey, text: &str) -> B
         return with_id(key, &sealed).into_owned();
     }
     if key.kind != ObjectKind::Ssl {
-        return shown(key.kind, &sealed).into_owned();
+        return hide_private_keys(key.kind, &sealed).into_owned();
     }
     let plain: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
     let mut object: Map<String, Value> = serde_json::from_str(&sealed).unwrap_or_default();
@@ -90,7 +90,7 @@ fn with_id(key: &ObjectKey, text: &str) -> Cow<'static, RawValue> {
     let inner = text.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).map(str::trim);
     let is_without = serde_json::from_str::<IdProbe>(text).is_ok_and(|probe| probe.id.is_none());
     let (Some(inner), true) = (inner, is_without) else {
-        return Cow::Owned(shown(key.kind, text).into_owned());
+        return Cow::Owned(hide_private_keys(key.kind, text).into_owned());
     };
     let comma = if inner.is_empty() { "" } else { "," };
     let with_id = format!("{{\"id\":{}{comma}{inner}}}", Value::from(key.own_id()));
@@ -111,7 +111,7 @@ fn is_harmless(plain: &Value, sealed: &Value) -> bool {
 
 /// The stored text without private keys: those of `ssls` are left out, as in APISIX, those of upstreams are
 /// [`HIDDEN`], so that an object that is read, changed and written back keeps its key.
-pub(crate) fn shown(kind: ObjectKind, text: &str) -> Cow<'_, RawValue> {
+pub(crate) fn hide_private_keys(kind: ObjectKind, text: &str) -> Cow<'_, RawValue> {
     if let Some(object) = with_hidden_client_key(kind, text) {
         return raw(&object);
     }
@@ -175,7 +175,8 @@ mod tests {
 
     #[test]
     fn private_keys_are_not_shown() {
-        let check = |kind, text: &str, expected: &str| assert_eq!(shown(kind, text).get(), expected);
+        let check =
+            |kind, text: &str, expected: &str| assert_eq!(hide_private_keys(kind, text).get(), expected);
         check(ObjectKind::Route, r#"{ "uri":"/" , "key":1}"#, r#"{ "uri":"/" , "key":1}"#);
         check(
             ObjectKind::Ssl,

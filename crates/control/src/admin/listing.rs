@@ -47,7 +47,7 @@ pub(super) const PAGE_FAULT: &str = "page must be a whole number from 1";
 /// # Errors
 /// [`PAGE_SIZE_FAULT`] and [`PAGE_FAULT`], also if only one of the two arguments is given and all entries are
 /// kept.
-pub(super) fn list<'a>(
+pub(super) fn list_entries<'a>(
     entries: Vec<ListingEntry<'a>>,
     query: &Query,
     by_reference: bool,
@@ -198,7 +198,7 @@ mod tests {
     }
 
     fn check(values: &[Value], query: &str, expected: Result<(&[usize], usize), &'static str>) {
-        let found = list(objects(values), &Query::parse(query), true).map(|listing| {
+        let found = list_entries(objects(values), &Query::parse(query), true).map(|listing| {
             let indexes: Vec<usize> =
                 listing.list.iter().map(|entry| 1000 - entry.created_index as usize).collect();
             (indexes, listing.total)

@@ -20,7 +20,7 @@ use crate::serve::respond;
 
 /// Answers the document. It is made for each request, because half a megabyte for a rare request is not worth
 /// keeping.
-pub(super) async fn answer(parts: &Arc<AdminParts>) -> Response<Bytes> {
+pub(super) async fn answer_openapi(parts: &Arc<AdminParts>) -> Response<Bytes> {
     let catalog = parts.catalog();
     let made = respond::blocking(move || respond::json(StatusCode::OK, &document(&catalog))).await;
     made.unwrap_or_else(|refusal| *refusal)
@@ -28,14 +28,14 @@ pub(super) async fn answer(parts: &Arc<AdminParts>) -> Response<Bytes> {
 
 /// The document for a gateway with these plugins.
 pub fn document(catalog: &PluginCatalog) -> Value {
-    let mut document = template::parse(include_str!("openapi/document.json"));
+    let mut document = template::parse_template(include_str!("openapi/document.json"));
     document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
     add_tags(&mut document["tags"]);
-    objects::add(&mut document);
+    objects::add_object_paths(&mut document);
     let lists = lists(catalog);
     document["components"]["parameters"]["PluginName"]["example"] = lists["plugins"][0].clone();
-    template::expand(&mut document, &lists);
-    components::add(catalog, &mut document["components"]["schemas"]);
+    template::expand_short_forms(&mut document, &lists);
+    components::add_component_schemas(catalog, &mut document["components"]["schemas"]);
     document
 }
 
@@ -43,7 +43,7 @@ pub fn document(catalog: &PluginCatalog) -> Value {
 fn add_tags(tags: &mut Value) {
     let own = tags.as_array_mut().map(std::mem::take).unwrap_or_default();
     let of_kind = |kind: ObjectKind| {
-        let description = &model::schema::of(kind)["description"];
+        let description = &model::schema::find_object_schema(kind)["description"];
         json!({ "name": kind.collection(), "description": description })
     };
     *tags = ObjectKind::ALL.into_iter().map(of_kind).chain(own).collect();

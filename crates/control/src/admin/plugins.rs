@@ -13,26 +13,34 @@ use crate::serve::query::Query;
 use crate::serve::{RefusalResponse, respond};
 
 /// Answers one request for `plugins` or `plugins/NAME`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, name: Option<&str>, call: &Call) -> Response<Bytes> {
+pub(super) async fn answer_plugins(
+    parts: &Arc<AdminParts>,
+    name: Option<&str>,
+    call: &Call,
+) -> Response<Bytes> {
     match (&call.method, name) {
         (&Method::PUT, Some("reload")) => {
             // Plugins are compiled in, so only the resource file can have changed.
             parts.reconcile.reload().await;
-            respond::text(StatusCode::OK, "done")
+            respond::text_response(StatusCode::OK, "done")
         }
         (method, Some("reload")) => {
             let message =
                 format!("please use PUT method to reload the plugins, {method} method is not allowed.");
-            respond::error(StatusCode::METHOD_NOT_ALLOWED, message)
+            respond::error_response(StatusCode::METHOD_NOT_ALLOWED, message)
         }
         (&Method::GET, Some("list")) => list(&parts.catalog(), &call.query),
-        (&Method::GET, name) => get(&parts.catalog(), name, &call.query),
+        (&Method::GET, name) => answer_plugin_schema(&parts.catalog(), name, &call.query),
         _ => respond::not_found(),
     }
 }
 
 /// The schema of one plugin, or with `all=true` the descriptions of all plugins.
-pub(super) fn get(catalog: &PluginCatalog, name: Option<&str>, query: &Query) -> Response<Bytes> {
+pub(super) fn answer_plugin_schema(
+    catalog: &PluginCatalog,
+    name: Option<&str>,
+    query: &Query,
+) -> Response<Bytes> {
     let subsystem = match subsystem(query) {
         Ok(subsystem) => subsystem,
         Err(refusal) => return *refusal,
@@ -43,7 +51,7 @@ pub(super) fn get(catalog: &PluginCatalog, name: Option<&str>, query: &Query) ->
     let Some(name) = name else { return respond::bad("not found plugin name") };
     let Some(plugin) = catalog.get(name).filter(|plugin| plugin.info().serves(subsystem)) else {
         let message = format!("plugin not found in subsystem {}", subsystem_name(subsystem));
-        return respond::error(StatusCode::NOT_FOUND, message);
+        return respond::error_response(StatusCode::NOT_FOUND, message);
     };
     let schema_type = SchemaType::from_name(query.get("schema_type").unwrap_or_default()).unwrap_or_default();
     match plugin.schema_for(schema_type) {
@@ -104,7 +112,7 @@ fn subsystem(query: &Query) -> Result<Subsystem, RefusalResponse> {
     match query.get("subsystem") {
         None | Some("http") => Ok(Subsystem::Http),
         Some("stream") => Ok(Subsystem::Stream),
-        Some(other) => Err(respond::refused(format!("unsupported subsystem: {other}"))),
+        Some(other) => Err(respond::refuse_request(format!("unsupported subsystem: {other}"))),
     }
 }
 

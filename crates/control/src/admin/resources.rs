@@ -14,21 +14,25 @@ use super::{conditions, kinds};
 use crate::object_path::ObjectPath;
 use crate::reconcile::{Author, Done, PatchPart, Write, WriteCondition, WriteRefusal};
 use crate::serve::RefusalResponse;
-use crate::serve::respond::{self, bad, refused};
+use crate::serve::respond::{self, bad, refuse_request};
 use crate::serve::role::Role;
 
 /// Answers one request for an object or a collection.
-pub(super) async fn answer(parts: &Arc<AdminParts>, target: ObjectPath, call: Call) -> Response<Bytes> {
+pub(super) async fn answer_resources(
+    parts: &Arc<AdminParts>,
+    target: ObjectPath,
+    call: Call,
+) -> Response<Bytes> {
     let kind = target.kind;
     if kind == ObjectKind::StreamRoute && parts.catalog.refuses_stream_routes() {
         return bad("stream mode is disabled, can not add stream routes");
     }
     if kinds::is_off(kind, &call.method) {
         let message = format!("not supported `{}` method for {}", call.method, kind.in_words());
-        return respond::error(StatusCode::METHOD_NOT_ALLOWED, message);
+        return respond::error_response(StatusCode::METHOD_NOT_ALLOWED, message);
     }
     let author = Arc::clone(&call.author);
-    let condition = match conditions::read(&call.headers) {
+    let condition = match conditions::read_write_condition(&call.headers) {
         Ok(condition) => condition,
         Err(refusal) => return *refusal,
     };
@@ -73,9 +77,9 @@ async fn get(
             return respond::key_not_found();
         }
         let entries = all.into_iter().map(|written| entry(&catalog, call.role, written)).collect();
-        match listing::list(entries, &call.query, kinds::refers_to_upstreams(target.kind)) {
+        match listing::list_entries(entries, &call.query, kinds::refers_to_upstreams(target.kind)) {
             Ok(listing) => respond::json(StatusCode::OK, &listing),
-            Err(fault) => respond::text(StatusCode::BAD_REQUEST, fault),
+            Err(fault) => respond::text_response(StatusCode::BAD_REQUEST, fault),
         }
     });
     listed.await.unwrap_or_else(|refusal| *refusal)
@@ -85,17 +89,19 @@ async fn get(
 fn put(parts: &AdminParts, target: &ObjectPath, call: Call) -> Result<Write, RefusalResponse> {
     let kind = target.kind;
     let ttl_s = call.query.number("ttl");
-    let mut body = object(call.body.ok_or_else(|| refused("missing configurations"))?)?;
+    let mut body = object(call.body.ok_or_else(|| refuse_request("missing configurations"))?)?;
     let id = match kind {
         ObjectKind::Consumer => match (&target.id, body.get("username")) {
-            (Some(id), Some(Value::String(name))) if id != name => return Err(refused("wrong username")),
+            (Some(id), Some(Value::String(name))) if id != name => {
+                return Err(refuse_request("wrong username"));
+            }
             (_, Some(Value::String(name))) => name.clone(),
             _ => return Err(content_refusal(parts, kind, body, "property \"username\" is required")),
         },
         ObjectKind::PluginMetadata => {
-            let name = target.id.clone().ok_or_else(|| refused("missing plugin name"))?;
+            let name = target.id.clone().ok_or_else(|| refuse_request("missing plugin name"))?;
             if parts.catalog().get(&name).is_none() {
-                return Err(refused("invalid plugin name"));
+                return Err(refuse_request("invalid plugin name"));
             }
             name
         }
@@ -119,7 +125,7 @@ fn own_id(target: &ObjectPath, body: &mut Map<String, Value>) -> Result<String, 
     let from_path = if target.kind == ObjectKind::Secret { whole } else { target.id.clone() };
     match (from_path, given) {
         (Some(id), Some(given)) if id != given => {
-            Err(refused(format!("wrong {} id", target.kind.in_words())))
+            Err(refuse_request(format!("wrong {} id", target.kind.in_words())))
         }
         (Some(id), _) => {
             body.insert("id".to_owned(), Value::String(id));
@@ -132,23 +138,23 @@ fn own_id(target: &ObjectPath, body: &mut Map<String, Value>) -> Result<String, 
 
 fn post(target: &ObjectPath, call: Call) -> Result<Write, RefusalResponse> {
     let ttl_s = call.query.number("ttl");
-    let body = object(call.body.ok_or_else(|| refused("missing configurations"))?)?;
+    let body = object(call.body.ok_or_else(|| refuse_request("missing configurations"))?)?;
     if target.id.is_some() || body.contains_key("id") {
-        return Err(refused(format!("wrong {} id, do not need it", target.kind.in_words())));
+        return Err(refuse_request(format!("wrong {} id, do not need it", target.kind.in_words())));
     }
     Ok(Write::Create { kind: target.kind, body, ttl_s })
 }
 
 fn patch(target: &ObjectPath, call: Call) -> Result<Write, RefusalResponse> {
     if target.kind == ObjectKind::Secret && target.id.is_none() {
-        return Err(refused("no secret id"));
+        return Err(refuse_request("no secret id"));
     }
     let id = target.key_id().ok_or_else(|| missing_id(target.kind))?;
     let ttl_s = call.query.number("ttl");
     let part = match (call.body, target.sub_path.is_empty()) {
-        (None, _) => return Err(refused("missing new configuration")),
+        (None, _) => return Err(refuse_request("missing new configuration")),
         (Some(Value::Object(part)), true) => PatchPart::Merge(part),
-        (Some(_), true) => return Err(refused("invalid configuration")),
+        (Some(_), true) => return Err(refuse_request("invalid configuration")),
         (Some(part), false) => PatchPart::At(target.sub_path.clone(), part),
     };
     let key = ObjectKey::new(target.kind, &id).map_err(|_| Box::new(respond::key_not_found()))?;
@@ -175,7 +181,7 @@ async fn finish(
             let value = kinds::shown_as_stored(&parts.sealer, &key, &text);
             let body = json!({ "key": shown_key(&key.path()), "value": value });
             let mut response = conditions::tag(stamped(respond::json(status, &body), revision), revision);
-            respond::warn(&mut response, &warnings(parts, &key, &text));
+            respond::add_warnings(&mut response, &warnings(parts, &key, &text));
             response
         }
         Ok(Done::Deleted { key, revision }) => {
@@ -195,7 +201,7 @@ fn warnings(parts: &AdminParts, key: &ObjectKey, text: &str) -> Vec<Warning> {
         return view.snapshot.warnings_at(key);
     }
     let value = serde_json::from_str(text).unwrap_or_default();
-    check::object(&parts.catalog(), key, &value)
+    check::check_object(&parts.catalog(), key, &value)
         .map(|checked| checked.warnings.into_vec())
         .unwrap_or_default()
 }
@@ -205,17 +211,18 @@ pub(super) fn refusal_of_write(refused: WriteRefusal) -> Response<Bytes> {
     match refused {
         WriteRefusal::NotFound => respond::key_not_found(),
         WriteRefusal::Changed(key) => {
-            let message = format!("{} was changed in the meantime", crate::stored_key::text(&key));
-            respond::error(StatusCode::PRECONDITION_FAILED, message)
+            let message =
+                format!("{} was changed in the meantime", crate::stored_key::format_stored_key(&key));
+            respond::error_response(StatusCode::PRECONDITION_FAILED, message)
         }
-        WriteRefusal::NoConsumer => respond::error(StatusCode::NOT_FOUND, "consumer not found"),
+        WriteRefusal::NoConsumer => respond::error_response(StatusCode::NOT_FOUND, "consumer not found"),
         WriteRefusal::Invalid(message) => bad(message),
         WriteRefusal::ReadOnly(message) => {
-            let mut response = respond::error(StatusCode::METHOD_NOT_ALLOWED, message);
+            let mut response = respond::error_response(StatusCode::METHOD_NOT_ALLOWED, message);
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, OPTIONS"));
             response
         }
-        WriteRefusal::Store(message) => respond::error(StatusCode::SERVICE_UNAVAILABLE, message),
+        WriteRefusal::Store(message) => respond::error_response(StatusCode::SERVICE_UNAVAILABLE, message),
     }
 }
 
@@ -227,8 +234,8 @@ fn content_refusal(
     otherwise: &str,
 ) -> RefusalResponse {
     match check::value(&parts.catalog(), kind, &Value::Object(body)) {
-        Err(refusal) => refused(refusal.contract_message()),
-        Ok(()) => refused(format!("invalid configuration: {otherwise}")),
+        Err(refusal) => refuse_request(refusal.contract_message()),
+        Ok(()) => refuse_request(format!("invalid configuration: {otherwise}")),
     }
 }
 
@@ -255,9 +262,9 @@ fn object(body: Value) -> Result<Map<String, Value>, RefusalResponse> {
         Value::Bool(_) => "boolean",
         Value::Null => "null",
     };
-    Err(refused(format!("invalid configuration: wrong type: expected object, got {found}")))
+    Err(refuse_request(format!("invalid configuration: wrong type: expected object, got {found}")))
 }
 
 fn missing_id(kind: ObjectKind) -> RefusalResponse {
-    refused(format!("missing {} id", kind.in_words()))
+    refuse_request(format!("missing {} id", kind.in_words()))
 }

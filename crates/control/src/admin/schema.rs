@@ -11,11 +11,11 @@ use super::plugins;
 use crate::serve::respond;
 
 /// Answers one request for this path below `schema`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, path: &[String], call: &Call) -> Response<Bytes> {
+pub(super) async fn answer_schema(parts: &Arc<AdminParts>, path: &[String], call: &Call) -> Response<Bytes> {
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     match (&call.method, path.as_slice()) {
         (&Method::GET, ["plugins", name @ ..]) => {
-            plugins::get(&parts.catalog(), name.first().copied(), &call.query)
+            plugins::answer_plugin_schema(&parts.catalog(), name.first().copied(), &call.query)
         }
         (&Method::GET, [name]) => of_kind(name),
         (&Method::POST, ["validate", name]) => validate(parts, name, call),
@@ -26,7 +26,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, path: &[String], call: &Call
 
 fn of_kind(name: &str) -> Response<Bytes> {
     match ObjectKind::from_singular(name) {
-        Some(kind) => respond::json(StatusCode::OK, schema::of(kind)),
+        Some(kind) => respond::json(StatusCode::OK, schema::find_object_schema(kind)),
         None => respond::bad(format!("not found schema: {name}")),
     }
 }

@@ -18,7 +18,7 @@ use super::endpoint::{AdminEndpoint, JsonEndpoint, MAX_BODY_BYTES};
 use super::{configs, extensions, openapi, plugins, resources, schema, ui, validate, weir};
 use crate::reconcile::Author;
 use crate::serve::query::Query;
-use crate::serve::respond::{self, refused};
+use crate::serve::respond::{self, refuse_request};
 use crate::serve::role::Role;
 use crate::serve::{Handler, Peer, RefusalResponse, ResponseFuture};
 
@@ -80,14 +80,14 @@ impl Handler for Admin {
 
     fn busy(&self) -> Response<Bytes> {
         let reason = "another whole set is being read or written; nothing was changed, send this one again";
-        self.parts.headers.add_to(respond::error(StatusCode::SERVICE_UNAVAILABLE, reason))
+        self.parts.headers.add_to(respond::error_response(StatusCode::SERVICE_UNAVAILABLE, reason))
     }
 
     fn answer(&self, request: Request<Bytes>) -> ResponseFuture {
         let parts = Arc::clone(&self.parts);
-        if parts.ui && ui::is_ours(request.uri().path()) {
+        if parts.ui && ui::is_dashboard_path(request.uri().path()) {
             let (head, _) = request.into_parts();
-            return Box::pin(std::future::ready(ui::answer(ui::embedded(), &head)));
+            return Box::pin(std::future::ready(ui::answer_dashboard(ui::embedded(), &head)));
         }
         Box::pin(async move {
             let mut response = answer_admitted(&parts, request).await;
@@ -129,12 +129,12 @@ async fn answer_endpoint(
     body: &Bytes,
 ) -> Response<Bytes> {
     match endpoint {
-        AdminEndpoint::Configs => configs::answer(parts, &head, body, author(&head), role).await,
+        AdminEndpoint::Configs => configs::answer_configs(parts, &head, body, author(&head), role).await,
         _ if !is_known(&head.method) => respond::not_found(),
         AdminEndpoint::Outside | AdminEndpoint::Probe => respond::not_found(),
         AdminEndpoint::ConfigsValidation => validate::configs(parts, &head.headers, body),
         AdminEndpoint::WholeSet(command) => {
-            weir::plan::answer(parts, &head.method, command, &query(&head), body, author(&head)).await
+            weir::plan::answer_plan(parts, &head.method, command, &query(&head), body, author(&head)).await
         }
         AdminEndpoint::Json(endpoint) => match read_call(&endpoint, role, head, body) {
             Ok(call) => answer_call(parts, endpoint, call).await,
@@ -146,15 +146,15 @@ async fn answer_endpoint(
 async fn answer_call(parts: &Arc<AdminParts>, endpoint: JsonEndpoint, call: Call) -> Response<Bytes> {
     match endpoint {
         JsonEndpoint::Prefix => respond::not_found(),
-        JsonEndpoint::Plugins { name } => plugins::answer(parts, name.as_deref(), &call).await,
-        JsonEndpoint::Schema { path } => schema::answer(parts, &path, &call).await,
-        JsonEndpoint::Weir { path } => weir::answer(parts, &path, &call).await,
-        JsonEndpoint::OpenApi => openapi::answer(parts).await,
+        JsonEndpoint::Plugins { name } => plugins::answer_plugins(parts, name.as_deref(), &call).await,
+        JsonEndpoint::Schema { path } => schema::answer_schema(parts, &path, &call).await,
+        JsonEndpoint::Weir { path } => weir::answer_weir(parts, &path, &call).await,
+        JsonEndpoint::OpenApi => openapi::answer_openapi(parts).await,
         JsonEndpoint::ExtensionAction { object, action } if call.method != Method::PATCH => {
-            extensions::answer(parts, &object, action, &call).await
+            extensions::answer_extension_action(parts, &object, action, &call).await
         }
         JsonEndpoint::ExtensionAction { object, .. } | JsonEndpoint::Object(object) => {
-            resources::answer(parts, object, call).await
+            resources::answer_resources(parts, object, call).await
         }
         JsonEndpoint::BelowConfigs => unsupported("configs"),
         JsonEndpoint::Unsupported(name) => unsupported(&name),
@@ -180,8 +180,10 @@ fn read_call(
     let body = read_body(endpoint, &head.headers, body)?;
     let query = query(&head);
     match (query.get("ttl"), query.number("ttl")) {
-        (Some(_), None) => return Err(refused("invalid argument ttl: should be a number")),
-        (_, Some(ttl)) if ttl <= 0.0 => return Err(refused("invalid argument ttl: should be positive")),
+        (Some(_), None) => return Err(refuse_request("invalid argument ttl: should be a number")),
+        (_, Some(ttl)) if ttl <= 0.0 => {
+            return Err(refuse_request("invalid argument ttl: should be positive"));
+        }
         _ => {}
     }
     let author = author(&head);

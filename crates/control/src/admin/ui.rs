@@ -16,12 +16,12 @@ pub(super) use files::{DashboardFiles, embedded};
 use negotiation::Coding;
 
 /// Whether a path is one of the dashboard.
-pub(super) fn is_ours(path: &str) -> bool {
+pub(super) fn is_dashboard_path(path: &str) -> bool {
     path == ROOT.trim_end_matches('/') || path.starts_with(ROOT)
 }
 
 /// Answers a request for a path of the dashboard.
-pub(super) fn answer(files: &DashboardFiles, head: &Parts) -> Response<Bytes> {
+pub(super) fn answer_dashboard(files: &DashboardFiles, head: &Parts) -> Response<Bytes> {
     let mut response = if !matches!(head.method, Method::GET | Method::HEAD) {
         let mut refusal = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
         refusal.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -111,7 +111,7 @@ fn content_type(name: &str) -> &'static str {
 }
 
 fn plain(status: StatusCode, text: &'static str) -> Response<Bytes> {
-    let mut response = respond::text(status, text);
+    let mut response = respond::text_response(status, text);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

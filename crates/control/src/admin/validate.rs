@@ -30,7 +30,7 @@ pub(super) fn configs(parts: &AdminParts, headers: &HeaderMap, body: &Bytes) -> 
     if body.is_empty() {
         return respond::bad("invalid request body: empty request body");
     }
-    let set = match parse(headers, body) {
+    let set = match parse_config_set(headers, body) {
         Ok(set) => set,
         Err(reason) => return respond::bad(format!("invalid request body: {reason}")),
     };
@@ -50,7 +50,7 @@ pub(super) fn is_yaml(headers: &HeaderMap, name: &HeaderName) -> bool {
 }
 
 /// The set in a body, JSON or YAML by its content type.
-pub(super) fn parse(headers: &HeaderMap, body: &Bytes) -> Result<Map<String, Value>, String> {
+pub(super) fn parse_config_set(headers: &HeaderMap, body: &Bytes) -> Result<Map<String, Value>, String> {
     let set = if is_yaml(headers, &header::CONTENT_TYPE) {
         let text = std::str::from_utf8(body).map_err(|fault| fault.to_string())?;
         parse_value(text)?
@@ -95,7 +95,7 @@ fn check_items(
 ) {
     let mut seen = HashSet::new();
     for (index, item) in items.into_iter().enumerate() {
-        let id = identity(kind, &item);
+        let id = read_item_id(kind, &item);
         let mut fault = |error: String| {
             let resource_type = name.to_owned();
             faults.push(SetFault { resource_type, resource_id: id.clone(), index: Some(index), error });
@@ -129,7 +129,9 @@ pub(super) fn check_item(
     if let (ObjectKind::Credential, Some(object)) = (kind, item.as_object_mut()) {
         object.insert("id".to_owned(), key.own_id().into());
     }
-    check::object(catalog, &key, &item).map(drop).map_err(|refusal| refusal.contract_message().to_owned())
+    check::check_object(catalog, &key, &item)
+        .map(drop)
+        .map_err(|refusal| refusal.contract_message().to_owned())
 }
 
 /// Removes and returns the index that an item may have.
@@ -139,7 +141,7 @@ pub(super) fn index_of(item: &mut Value) -> Result<Option<u64>, String> {
 }
 
 /// The id of an item, or the name of a consumer.
-pub(super) fn identity(kind: ObjectKind, item: &Value) -> Option<String> {
+pub(super) fn read_item_id(kind: ObjectKind, item: &Value) -> Option<String> {
     let text = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),

@@ -29,32 +29,41 @@ use crate::serve::respond;
 use crate::{explain, upstreams, verdict};
 
 /// Answers one request for this path below `weir`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, path: &[String], call: &Call) -> Response<Bytes> {
+pub(super) async fn answer_weir(parts: &Arc<AdminParts>, path: &[String], call: &Call) -> Response<Bytes> {
     let Some((page, path)) = path.split_first() else { return respond::not_found() };
     match (&call.method, page.as_str(), path) {
         (&Method::GET, "status", _) => status(parts),
-        (&Method::GET, "certificates", []) => certificates::answer(parts, call).await,
+        (&Method::GET, "certificates", []) => certificates::answer_certificates(parts, call).await,
         (&Method::POST, "adopt", _) => adopt(parts),
-        (&Method::GET, "versions", path) => versions::answer(parts, path, call).await,
-        (&Method::GET, "session", []) => session::answer(parts, call),
-        (&Method::GET, "verdicts", path) => verdict::answer(&parts.view.load(), path, call.query.get("kind")),
-        (&Method::GET, "upstreams", path) => {
-            upstreams::answer(parts.reports.clone(), path.to_vec(), call.query.clone()).await
+        (&Method::GET, "versions", path) => versions::answer_versions(parts, path, call).await,
+        (&Method::GET, "session", []) => session::answer_session(parts, call),
+        (&Method::GET, "verdicts", path) => {
+            verdict::answer_verdicts(&parts.view.load(), path, call.query.get("kind"))
         }
-        (&Method::GET, "objects", path) => objects::answer(parts, path, call).await,
-        (&Method::GET, "plugins", []) => plugins::answer(parts, None).await,
-        (&Method::GET, "plugins", [name]) => plugins::answer(parts, Some(name.clone())).await,
-        (&Method::GET, "search", []) => search::answer(parts, call).await,
-        (&Method::GET, "topology", []) => topology::answer(parts, call).await,
-        (&Method::GET, "usage", path) => usage::answer(parts, path, call).await,
-        (&Method::GET, "overview", []) => overview::answer(parts, call).await,
-        (&Method::GET, "top", []) => top::answer(parts, call).await,
-        (&Method::GET, "events", []) => events::answer(parts, call),
-        (&Method::GET, "tap", []) => tap::follow(parts, call),
+        (&Method::GET, "upstreams", path) => {
+            upstreams::answer_upstreams(parts.reports.clone(), path.to_vec(), call.query.clone()).await
+        }
+        (&Method::GET, "objects", path) => objects::answer_objects(parts, path, call).await,
+        (&Method::GET, "plugins", []) => plugins::answer_plugin_catalog(parts, None).await,
+        (&Method::GET, "plugins", [name]) => plugins::answer_plugin_catalog(parts, Some(name.clone())).await,
+        (&Method::GET, "search", []) => search::answer_search(parts, call).await,
+        (&Method::GET, "topology", []) => topology::answer_topology(parts, call).await,
+        (&Method::GET, "usage", path) => usage::answer_usage(parts, path, call).await,
+        (&Method::GET, "overview", []) => overview::answer_overview(parts, call).await,
+        (&Method::GET, "top", []) => top::answer_top(parts, call).await,
+        (&Method::GET, "events", []) => events::answer_events(parts, call),
+        (&Method::GET, "tap", []) => tap::answer_tap(parts, call),
         (&Method::GET, "failures", []) => tap::failures(parts, call),
         (&Method::POST, "explain", _) => {
             let explain = parts.reports.explain.clone();
-            explain::answer(explain, parts.view.load(), &parts.catalog(), call.body.as_ref(), call.role).await
+            explain::answer_explain(
+                explain,
+                parts.view.load(),
+                &parts.catalog(),
+                call.body.as_ref(),
+                call.role,
+            )
+            .await
         }
         _ => respond::not_found(),
     }
@@ -122,7 +131,7 @@ fn adopt(parts: &AdminParts) -> Response<Bytes> {
     if parts.reconcile.adopt() {
         respond::json(StatusCode::ACCEPTED, &json!({ "adopting": true }))
     } else {
-        respond::error(StatusCode::SERVICE_UNAVAILABLE, "too many commands are waiting")
+        respond::error_response(StatusCode::SERVICE_UNAVAILABLE, "too many commands are waiting")
     }
 }
 

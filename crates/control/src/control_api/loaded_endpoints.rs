@@ -34,7 +34,7 @@ impl ControlParts {
         };
         Some(match endpoints.ask(endpoint, asked).await {
             Ok(reply) => response(reply),
-            Err(reason) => respond::error(StatusCode::INTERNAL_SERVER_ERROR, reason),
+            Err(reason) => respond::error_response(StatusCode::INTERNAL_SERVER_ERROR, reason),
         })
     }
 

@@ -19,7 +19,7 @@ pub(crate) fn with_hidden_secrets(catalog: &PluginCatalog, key: &ObjectKey, text
 /// The places of secrets in an object, as JSON pointers.
 pub(crate) fn secret_places(catalog: &PluginCatalog, key: &ObjectKey, object: &Value) -> Vec<String> {
     let mut places = Vec::new();
-    secret_field::for_each(catalog, key, &mut object.clone(), &mut |place, _, _| {
+    secret_field::for_each_secret(catalog, key, &mut object.clone(), &mut |place, _, _| {
         places.push(place.to_owned());
     });
     if key.kind == ObjectKind::Secret {

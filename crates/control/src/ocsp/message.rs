@@ -26,7 +26,7 @@ pub(super) struct Response {
 ///
 /// # Errors
 /// The reason why it cannot be stapled, a sentence.
-pub(super) fn read(
+pub(super) fn read_ocsp_response(
     der: &[u8],
     subject: &OcspSubject,
     skip_verify: bool,
@@ -60,7 +60,7 @@ pub(super) fn read(
         // As in APISIX: clients are shown whatever the responder says, `revoked` included.
         return Ok(response);
     }
-    verify::signature(&basic, &subject.issuer, now_s)?;
+    verify::verify_ocsp_signature(&basic, &subject.issuer, now_s)?;
     match single.cert_status {
         CertStatus::Good(_) => Ok(response),
         CertStatus::Revoked(_) => Err("the certificate is revoked; replace it".to_owned()),

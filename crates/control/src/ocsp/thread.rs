@@ -17,7 +17,7 @@ use super::{OcspShared, now_s};
 ///
 /// # Errors
 /// As [`BackgroundThread::start`].
-pub(super) fn start(shared: Arc<OcspShared>) -> io::Result<BackgroundThread> {
+pub(super) fn start_ocsp_thread(shared: Arc<OcspShared>) -> io::Result<BackgroundThread> {
     BackgroundThread::start("ocsp", MAX_LOOKUPS, move |stopping| run(Arc::clone(&shared), stopping))
 }
 
@@ -78,7 +78,7 @@ async fn ask(task: &OcspTask, shared: &OcspShared) -> Result<Response, String> {
     if got.status != 200 {
         return Err(format!("{}: it answered with the status {}", subject.url, got.status));
     }
-    message::read(&got.body, subject, task.skip_verify, now_s())
+    message::read_ocsp_response(&got.body, subject, task.skip_verify, now_s())
         .map_err(|reason| format!("{}: {reason}", subject.url))
 }
 

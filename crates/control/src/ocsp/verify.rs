@@ -22,7 +22,7 @@ const CERTIFICATES_MAX: usize = 4;
 ///
 /// # Errors
 /// The reason why it cannot be trusted, a sentence.
-pub(super) fn signature(
+pub(super) fn verify_ocsp_signature(
     response: &BasicOcspResponse,
     issuer: &Certificate,
     now_s: i64,

@@ -176,7 +176,7 @@ impl<'a, J: Journal> WriteBatch<'a, J> {
         for key in &keys {
             let before = self.written(key).map(indices);
             self.journal
-                .delete(&stored_key::text(key), before.as_ref())
+                .delete(&stored_key::format_stored_key(key), before.as_ref())
                 .map_err(|fault| WriteRefusal::Store(fault.to_string()))?;
         }
         let changes: Vec<SnapshotChange> =
@@ -187,7 +187,7 @@ impl<'a, J: Journal> WriteBatch<'a, J> {
 
     /// Removes an expired object, even if other objects refer to it.
     pub(super) fn expire(&mut self, path: &str) -> Result<(), WriteRefusal> {
-        match stored_key::parse(path) {
+        match stored_key::parse_stored_key(path) {
             Some(key) => self.delete(&key, true).map(drop),
             None => {
                 self.journal.advance();

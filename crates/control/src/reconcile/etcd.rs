@@ -266,7 +266,7 @@ impl EtcdSource {
         let mut effective = Vec::with_capacity(changes.len());
         for (path, change) in changes {
             self.strays.remove(&path);
-            match (change, stored_key::parse(&path)) {
+            match (change, stored_key::parse_stored_key(&path)) {
                 (Ok(Some(record)), Some(key)) => {
                     effective.push(stored_change(&reconciler.parts.sealer, StorageMedium::Etcd, key, record));
                 }
@@ -320,7 +320,7 @@ impl Reconciler {
     /// In place of an unreadable value: a record that makes a faulty object, so that it keeps its last good
     /// form or is answered 503. None where the key is of no kind of object.
     fn faulty_record(&self, stray: &Stray) -> Option<StoredRecord> {
-        let key = stored_key::parse(&stray.path)?;
+        let key = stored_key::parse_stored_key(&stray.path)?;
         let text = WrittenObject::unreadable(&stray.reason);
         // Its revisions are not known. If it is read again unchanged, it counts as the same object.
         let before = self.written(&key);

@@ -78,7 +78,8 @@ impl GoodForms {
                 modified_index: form.modified_index,
                 expires_at_ms: None,
             };
-            let change = stored_change(sealer, StorageMedium::Store, stored_key::parse(path)?, record);
+            let change =
+                stored_change(sealer, StorageMedium::Store, stored_key::parse_stored_key(path)?, record);
             Some((change.key, change.written?))
         });
         opened.collect()
@@ -98,7 +99,7 @@ impl GoodForms {
             modified_index: written.modified_index,
         };
         let forms: BTreeMap<String, GoodForm> =
-            good.map(|written| (stored_key::text(&written.key), form(written))).collect();
+            good.map(|written| (stored_key::format_stored_key(&written.key), form(written))).collect();
         if forms == self.kept && !self.is_behind {
             return;
         }

@@ -139,7 +139,7 @@ impl Reconciler {
             .collect();
         let (mut changes, mut unknown) = (Vec::new(), Vec::new());
         for (path, record) in entries {
-            let Some(key) = stored_key::parse(&path) else {
+            let Some(key) = stored_key::parse_stored_key(&path) else {
                 unknown.push(path);
                 continue;
             };

@@ -12,7 +12,7 @@ use super::batch::WriteBatch;
 use super::configs::{ConfigsUpdate, Overtaken};
 use super::source::{ConfigSource, SourceFacts, Wake};
 use super::stored_change::stored_change;
-use super::versions::{VersionFilter, VersionList, plan_of, text_of};
+use super::versions::{VersionFilter, VersionList, decrypt_record_text, plan_of};
 use super::whole::{Differing, Terms, WholeRefused};
 use super::write::{Done, WriteRefusal};
 use super::{Flow, LoadError, Reconciler, Signed};
@@ -130,7 +130,7 @@ impl ConfigSource for EmbeddedStore {
         let revision = self.store.revision();
         let mut changes: Vec<SnapshotChange> = Vec::new();
         for (path, record) in self.store.load()? {
-            match stored_key::parse(&path) {
+            match stored_key::parse_stored_key(&path) {
                 Some(key) => {
                     changes.push(stored_change(&reconciler.parts.sealer, StorageMedium::Store, key, record));
                 }
@@ -254,10 +254,10 @@ impl ConfigSource for EmbeddedStore {
         version: u64,
         key: &ObjectKey,
     ) -> Result<Option<Arc<str>>, WholeRefused> {
-        let found = self.store.object_at(version, &stored_key::text(key))?;
+        let found = self.store.object_at(version, &stored_key::format_stored_key(key))?;
         let record = found.ok_or_else(|| self.not_kept(version))?;
         let sealer = &reconciler.parts.sealer;
-        record.map_or(Ok(None), |record| text_of(sealer, StorageMedium::Store, key, record))
+        record.map_or(Ok(None), |record| decrypt_record_text(sealer, StorageMedium::Store, key, record))
     }
 
     fn plan_between(

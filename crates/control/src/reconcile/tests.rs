@@ -391,7 +391,7 @@ fn check_finds_the_faults_of_a_start() {
     let check = |text: &str, faults: &[&str]| {
         let path: &Path = &directory.path().join("weir.yaml");
         std::fs::write(path, text).unwrap();
-        let found = crate::source::file::check(path, &crate::testing::catalog()).faults;
+        let found = crate::source::file::check_resource_file(path, &crate::testing::catalog()).faults;
         let found: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(found.len(), faults.len(), "{found:#?}");
         for (fault, part) in found.iter().zip(faults) {

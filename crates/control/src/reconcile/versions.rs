@@ -48,7 +48,7 @@ impl VersionFilter {
 
     /// The key of the object as the store writes it.
     pub(crate) fn path(&self) -> Option<String> {
-        self.key.as_ref().map(stored_key::text)
+        self.key.as_ref().map(stored_key::format_stored_key)
     }
 }
 
@@ -88,7 +88,7 @@ impl ControlLoop {
 }
 
 /// The text of a stored object, its secrets decrypted.
-pub(super) fn text_of(
+pub(super) fn decrypt_record_text(
     sealer: &Sealer,
     medium: StorageMedium,
     key: &ObjectKey,
@@ -110,7 +110,7 @@ pub(crate) fn plan_of(
     changed: Vec<RecordChange>,
 ) -> ConfigPlan {
     let change = |RecordChange { key: path, before, after }: RecordChange| {
-        let key = stored_key::parse(&path)?;
+        let key = stored_key::parse_stored_key(&path)?;
         let text = |record| {
             let change = stored_change(sealer, medium, key.clone(), record);
             change.written.map(|written| written.text)

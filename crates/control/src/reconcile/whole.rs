@@ -159,7 +159,7 @@ pub(crate) struct Differing {
 ///
 /// # Errors
 /// The faulty objects.
-pub(crate) fn plan(
+pub(crate) fn plan_set(
     catalog: &PluginCatalog,
     view: &View,
     set: &DesiredSet,
@@ -170,7 +170,7 @@ pub(crate) fn plan(
     let changes: Vec<SnapshotChange> =
         differing.iter().map(|differing| differing.change(view, revision)).collect();
     let applied = view.snapshot.apply(catalog, &changes, revision, FaultPolicy::Strict);
-    let faults = faults_of(&applied, &set);
+    let faults = collect_set_faults(&applied, &set);
     if faults.is_empty() { Ok(told(catalog, view.revision(), &differing)) } else { Err(faults) }
 }
 
@@ -241,7 +241,7 @@ impl Reconciler {
             differing.iter().map(|differing| differing.change(view, revision)).collect();
         let policy = if terms.strict.is_some() { FaultPolicy::Strict } else { FaultPolicy::Lenient };
         let applied = self.snapshot.apply(&self.parts.catalog, &changes, revision, policy);
-        let faults = terms.strict.map(|set| faults_of(&applied, set)).unwrap_or_default();
+        let faults = terms.strict.map(|set| collect_set_faults(&applied, set)).unwrap_or_default();
         if faults.is_empty() { Ok(()) } else { Err(WholeRefused::Faulty(faults)) }
     }
 }
@@ -323,7 +323,7 @@ fn removed<'v>(view: &'v View, set: &'v DesiredSet) -> impl Iterator<Item = &'v 
 
 /// All faults of the objects of the set, and of objects that refer to them. An object that was faulty before
 /// and is unchanged in the set is still faulty.
-pub(super) fn faults_of(applied: &Applied, set: &DesiredSet) -> Vec<ConfigFault> {
+pub(super) fn collect_set_faults(applied: &Applied, set: &DesiredSet) -> Vec<ConfigFault> {
     // The usual case has no fault. If the change has faults of its own, it was not applied and `faults` has
     // all of them.
     if !applied.faults.is_empty() || applied.snapshot.faulty().next().is_none() {

@@ -317,7 +317,7 @@ fn parts(reference: &str) -> Option<(DocumentId, &str)> {
 }
 
 /// The text of a JSON value that can be a secret: a string, a number with all its digits, or a boolean.
-pub(super) fn text_of(value: &jsonx::Value) -> Option<String> {
+pub(super) fn read_secret_text(value: &jsonx::Value) -> Option<String> {
     match value {
         jsonx::Value::Text(text) => Some(text.to_string()),
         jsonx::Value::Boolean(_) | jsonx::Value::Number(_) => Some(value.to_string()),

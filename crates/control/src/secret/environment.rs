@@ -18,7 +18,7 @@ pub(super) fn value(lookup: SecretEnvironment, name: &str, key: Option<&str>) ->
             let object = jsonx::parse(&text, Bounds::SMALL)
                 .map_err(|_| "the environment variable holds no JSON")?
                 .value;
-            object.get(key).and_then(cache::text_of)
+            object.get(key).and_then(cache::read_secret_text)
         }
     };
     // An empty secret is a mistake of the deployment, and must not give access.

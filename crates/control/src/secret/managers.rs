@@ -12,7 +12,7 @@ const ALL: [&dyn SecretManager; 1] = [&vault::Vault];
 ///
 /// # Errors
 /// A sentence that lists the known managers.
-pub(super) fn named(name: &str) -> Result<&'static dyn SecretManager, String> {
+pub(super) fn find_secret_manager(name: &str) -> Result<&'static dyn SecretManager, String> {
     ALL.into_iter().find(|manager| manager.name() == name).ok_or_else(|| {
         let known = ALL.map(SecretManager::name).join(", ");
         format!("references to the secret manager {name} are not supported yet: only {known}")
@@ -26,7 +26,7 @@ mod tests {
     #[test]
     fn listed_managers_are_found_by_name() {
         for manager in ALL {
-            assert_eq!(named(manager.name()).unwrap().name(), manager.name());
+            assert_eq!(find_secret_manager(manager.name()).unwrap().name(), manager.name());
         }
         let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/secret/managers")).unwrap();
         let files = files.map(|file| file.unwrap().file_name().into_string().unwrap());
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn unknown_manager_is_refused_with_known_ones() {
-        let refused = named("safe").err().unwrap();
+        let refused = find_secret_manager("safe").err().unwrap();
         assert!(refused.contains("manager safe are not supported yet: only "), "{refused}");
         assert!(ALL.iter().all(|manager| refused.contains(manager.name())), "{refused}");
     }

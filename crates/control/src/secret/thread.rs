@@ -18,7 +18,7 @@ use super::shared::SecretShared;
 ///
 /// # Errors
 /// As [`BackgroundThread::start`].
-pub(super) fn start(shared: Arc<SecretShared>) -> io::Result<BackgroundThread> {
+pub(super) fn start_secrets_thread(shared: Arc<SecretShared>) -> io::Result<BackgroundThread> {
     BackgroundThread::start("secrets", MAX_LOOKUPS, move |stopping| run(Arc::clone(&shared), stopping))
 }
 
@@ -61,7 +61,8 @@ async fn run(shared: Arc<SecretShared>, mut stopping: watch::Receiver<bool>) {
 
 async fn ask(task: &SecretTask, shared: &SecretShared) -> Result<SecretFields, SecretFailure> {
     let manager = task.id.manager.split('/').next().unwrap_or_default();
-    let manager = managers::named(manager).map_err(|reason| SecretFailure { reason, gone: true })?;
+    let manager =
+        managers::find_secret_manager(manager).map_err(|reason| SecretFailure { reason, gone: true })?;
     let request = manager.request(&task.manager, &task.id.path, shared.environment)?;
     let options = &shared.options;
     let got = send_bounded(request, options.timeout, &options.policy, || shared.tls()).await;

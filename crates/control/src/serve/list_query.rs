@@ -12,13 +12,13 @@ use crate::clock::{Clock, SystemClock};
 use crate::object_path::ObjectPath;
 use crate::serve::RefusalResponse;
 use crate::serve::query::Query;
-use crate::serve::respond::{self, refused};
+use crate::serve::respond::{self, refuse_request};
 
 /// The filter in the argument `q`; without it, everything matches.
 ///
 /// # Errors
 /// 400 `{"error_msg", "at", "expected"}`; `at` counts characters.
-pub(crate) fn filter(query: &Query, fields: &FilterFields) -> Result<SearchFilter, RefusalResponse> {
+pub(crate) fn parse_filter(query: &Query, fields: &FilterFields) -> Result<SearchFilter, RefusalResponse> {
     SearchFilter::parse(query.get("q").unwrap_or_default(), fields).map_err(|fault| {
         let body = json!({ "error_msg": fault.reason, "at": fault.at, "expected": fault.expected });
         Box::new(respond::json(StatusCode::BAD_REQUEST, &body))
@@ -48,7 +48,7 @@ pub(crate) fn number_to(
     if (1..=most).contains(&found) {
         Ok(found)
     } else {
-        Err(refused(format!("the argument {name} must be 1 to {most}")))
+        Err(refuse_request(format!("the argument {name} must be 1 to {most}")))
     }
 }
 
@@ -58,7 +58,8 @@ pub(crate) fn number_to(
 /// 400 for any other value.
 pub(crate) fn whole_number(query: &Query, name: &str) -> Result<Option<u64>, RefusalResponse> {
     let parse = |text: &str| {
-        text.parse::<u64>().map_err(|_| refused(format!("the argument {name} must be a whole number from 0")))
+        text.parse::<u64>()
+            .map_err(|_| refuse_request(format!("the argument {name} must be a whole number from 0")))
     };
     query.get(name).map(parse).transpose()
 }
@@ -76,7 +77,7 @@ pub(crate) fn collection(path: &[String]) -> Result<(ObjectKind, Option<Arc<str>
             Ok((target.kind, target.parent.map(Into::into)))
         }
         Some(target) if target.parent.is_none() => Ok((target.kind, None)),
-        _ => Err(Box::new(respond::error(StatusCode::NOT_FOUND, unknown_collection()))),
+        _ => Err(Box::new(respond::error_response(StatusCode::NOT_FOUND, unknown_collection()))),
     }
 }
 
@@ -84,12 +85,12 @@ pub(crate) fn collection(path: &[String]) -> Result<(ObjectKind, Option<Arc<str>
 ///
 /// # Errors
 /// 404 for a path that names no object.
-pub(crate) fn object(path: &[String]) -> Result<model::ObjectKey, RefusalResponse> {
+pub(crate) fn parse_object_key(path: &[String]) -> Result<model::ObjectKey, RefusalResponse> {
     let target = ObjectPath::parse(path).filter(|target| target.sub_path.is_empty());
     let key = target.and_then(|target| model::ObjectKey::new(target.kind, &target.key_id()?).ok());
     key.ok_or_else(|| {
         let reason = "write KIND/ID behind it, such as routes/1 or consumers/jack/credentials/c1";
-        Box::new(respond::error(StatusCode::NOT_FOUND, reason))
+        Box::new(respond::error_response(StatusCode::NOT_FOUND, reason))
     })
 }
 

@@ -69,28 +69,28 @@ pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Response<Bytes>
 }
 
 /// `{"error_msg": ...}`.
-pub(crate) fn error(status: StatusCode, message: impl AsRef<str>) -> Response<Bytes> {
+pub(crate) fn error_response(status: StatusCode, message: impl AsRef<str>) -> Response<Bytes> {
     json(status, &json!({ "error_msg": message.as_ref() }))
 }
 
 /// 400 with the reason.
 pub(crate) fn bad(message: impl AsRef<str>) -> Response<Bytes> {
-    error(StatusCode::BAD_REQUEST, message)
+    error_response(StatusCode::BAD_REQUEST, message)
 }
 
 /// As [`bad`], for handlers that give up with `?`.
-pub(crate) fn refused(message: impl AsRef<str>) -> RefusalResponse {
+pub(crate) fn refuse_request(message: impl AsRef<str>) -> RefusalResponse {
     Box::new(bad(message))
 }
 
 /// 404 for a path that names nothing.
 pub(crate) fn not_found() -> Response<Bytes> {
-    error(StatusCode::NOT_FOUND, "not found")
+    error_response(StatusCode::NOT_FOUND, "not found")
 }
 
 /// 503 because the queue of writes is full.
 pub(crate) fn busy() -> RefusalResponse {
-    Box::new(error(StatusCode::SERVICE_UNAVAILABLE, "too many writes are waiting"))
+    Box::new(error_response(StatusCode::SERVICE_UNAVAILABLE, "too many writes are waiting"))
 }
 
 /// Runs `work` on a thread for blocking work, because JSON of many objects takes milliseconds that other
@@ -107,7 +107,7 @@ pub(crate) fn key_not_found() -> Response<Bytes> {
 }
 
 /// A body of plain text.
-pub(crate) fn text(status: StatusCode, body: &'static str) -> Response<Bytes> {
+pub(crate) fn text_response(status: StatusCode, body: &'static str) -> Response<Bytes> {
     with_body(status, Bytes::from_static(body.as_bytes()))
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn empty(status: StatusCode) -> Response<Bytes> {
 }
 
 /// Adds an `X-Weir-Warning` field for each warning about a written object.
-pub(crate) fn warn(response: &mut Response<Bytes>, warnings: &[Warning]) {
+pub(crate) fn add_warnings(response: &mut Response<Bytes>, warnings: &[Warning]) {
     for warning in warnings.iter().take(MAX_WARNINGS) {
         // Field values are visible ASCII (RFC 9110 section 5.5), but names in a warning come from users.
         let text: String = warning
@@ -132,7 +132,7 @@ pub(crate) fn warn(response: &mut Response<Bytes>, warnings: &[Warning]) {
     }
 }
 
-/// As [`warn`], for the objects under those keys; each warning begins with the key of its object.
+/// As [`add_warnings`], for the objects under those keys; each warning begins with the key of its object.
 pub(crate) fn warn_of<'k>(
     response: &mut Response<Bytes>,
     snapshot: &Snapshot,
@@ -144,7 +144,7 @@ pub(crate) fn warn_of<'k>(
         warnings.map(move |warning| Warning { pointer: place(&warning), reason: warning.reason })
     };
     let warnings: Vec<Warning> = keys.into_iter().flat_map(of_object).take(MAX_WARNINGS).collect();
-    warn(response, &warnings);
+    add_warnings(response, &warnings);
 }
 
 pub(crate) fn with_body(status: StatusCode, body: Bytes) -> Response<Bytes> {

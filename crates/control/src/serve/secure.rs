@@ -17,7 +17,7 @@ use crate::serve::tls::ServerTls;
 
 /// The connection, ready for requests; none when it ended before: its handshake failed or took too long, its
 /// seat was given away, or the listener stops.
-pub(super) async fn open(
+pub(super) async fn open_connection(
     stream: TcpStream,
     peer: SocketAddr,
     seat: &Arc<HeldSeat>,

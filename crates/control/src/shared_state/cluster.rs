@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 
 use super::{Documents, SharedDocument};
 use crate::source::etcd::{
-    EtcdOperation, Expected, FollowerCommands, KeyPrefix, KeySpace, SharedEtcd, Update, follow,
+    EtcdOperation, Expected, FollowerCommands, KeyPrefix, KeySpace, SharedEtcd, Update, follow_etcd,
 };
 use crate::source::store::StoredRecord;
 
@@ -46,7 +46,7 @@ impl ClusterMedium {
             };
             let found = place.get_or_init(|| KeySpace::new(&format!("{own}/{folder}"))).clone();
             let tell = move |update| std::future::ready(take(&weak, &read, &theirs, update));
-            follow(client, found, follower, tell).await;
+            follow_etcd(client, found, follower, tell).await;
         });
         ClusterMedium { etcd, space, is_read }
     }

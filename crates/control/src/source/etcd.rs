@@ -21,10 +21,10 @@ use std::sync::Arc;
 pub use outbound::etcd::{EtcdConfig, EtcdError, EtcdTls};
 
 pub use client::Etcd;
-pub(crate) use follow::follow;
+pub(crate) use follow::follow_etcd;
 pub use follow::{FollowerCommands, Update};
 pub use history::Note;
-pub(crate) use history::note;
+pub(crate) use history::build_note_operation;
 pub use last_good::{EtcdCopy, LastGood};
 pub(crate) use lease::LeasedKey;
 pub use source::{EtcdSource, EtcdSourceError};

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use model::{FaultPolicy, PluginCatalog, Snapshot, SnapshotChange};
 use outbound::regular_file;
 
-pub use compose::set as compose;
-pub(crate) use document::object;
+pub use compose::compose_document as compose;
+pub(crate) use document::parse_item;
 pub use document::{ConfigDocument, FileObject, dotted};
-pub use expand::{Expanded, Unset, expand};
+pub use expand::{Expanded, Unset, expand_variables};
 
 /// A fault with its place in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,8 +134,8 @@ pub struct FileCheck {
 
 /// Every fault and warning of the file at `path`, in the order of lines, as a gateway with these plugins
 /// would find them. It changes neither the running configuration nor the disk.
-pub fn check(path: &Path, catalog: &PluginCatalog) -> FileCheck {
-    let document = match read(path) {
+pub fn check_resource_file(path: &Path, catalog: &PluginCatalog) -> FileCheck {
+    let document = match read_document(path) {
         Ok(document) => document,
         Err(faults) => return FileCheck { faults, warnings: Vec::new() },
     };
@@ -145,11 +145,11 @@ pub fn check(path: &Path, catalog: &PluginCatalog) -> FileCheck {
     let mut faults = document.faults.clone();
     faults.extend(applied.faults.iter().filter_map(|fault| document.place(fault)));
     faults.sort_by_key(|fault| fault.line);
-    FileCheck { faults, warnings: warnings(&document, &applied.snapshot) }
+    FileCheck { faults, warnings: collect_warnings(&document, &applied.snapshot) }
 }
 
 /// The warnings of a document, in the order of lines.
-pub(crate) fn warnings(document: &ConfigDocument, snapshot: &Snapshot) -> Vec<FileFault> {
+pub(crate) fn collect_warnings(document: &ConfigDocument, snapshot: &Snapshot) -> Vec<FileFault> {
     let of_objects = document.objects.iter().flat_map(|object| {
         let warnings = snapshot.warnings_at(&object.key).into_iter();
         warnings.filter_map(move |warning| document.warning(&object.key, &warning.pointer, &warning.reason))
@@ -181,7 +181,7 @@ pub(crate) fn parse_value(text: &str) -> Result<serde_json::Value, String> {
 }
 
 /// Reads and splits the file at `path`. Errors: as for [`FileSource::read`].
-pub fn read(path: &Path) -> Result<ConfigDocument, Vec<FileFault>> {
+pub fn read_document(path: &Path) -> Result<ConfigDocument, Vec<FileFault>> {
     parse(path, &text(path, regular_file::open_regular(path))?)
 }
 
@@ -272,20 +272,20 @@ mod tests {
         let mut check = |text: &str, expected: Result<(), &str>| {
             std::fs::write(&path, text).unwrap();
             let read = source.read().map(drop).map_err(|faults| faults[0].reason.clone());
-            match (read, expected) {
+            match (read_document, expected) {
                 (Err(reason), Err(part)) => assert!(reason.contains(part), "{text:?}: {reason}"),
                 (read, expected) => assert_eq!(read.is_ok(), expected.is_ok(), "{text:?}"),
             }
         };
-        check("", Ok(()));
-        check("routes: []\n", Ok(()));
-        check("", Err("the file is empty"));
-        check("# nothing\n", Err("the file is empty"));
-        check("routes:\n#END\n", Ok(()));
-        check("routes:\n", Err("half written"));
-        check("", Err("half written"));
-        check("routes: [\n#END", Err("while parsing"));
-        check("#END", Ok(()));
+        check_resource_file("", Ok(()));
+        check_resource_file("routes: []\n", Ok(()));
+        check_resource_file("", Err("the file is empty"));
+        check_resource_file("# nothing\n", Err("the file is empty"));
+        check_resource_file("routes:\n#END\n", Ok(()));
+        check_resource_file("routes:\n", Err("half written"));
+        check_resource_file("", Err("half written"));
+        check_resource_file("routes: [\n#END", Err("while parsing"));
+        check_resource_file("#END", Ok(()));
     }
 
     #[test]
@@ -293,12 +293,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("weir.yaml");
         std::fs::write(&path, [0xff, 0xfe]).unwrap();
-        let faults = read(&path).unwrap_err();
+        let faults = read_document(&path).unwrap_err();
         assert_eq!(
             faults[0].to_string(),
             format!("{}:1: cannot be read: it is not UTF-8 text", path.display())
         );
-        let reason = &read(directory.path()).unwrap_err()[0].reason;
+        let reason = &read_document(directory.path()).unwrap_err()[0].reason;
         assert_eq!(reason, "cannot be read: it is a directory, not a regular file");
     }
 }

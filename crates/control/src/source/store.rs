@@ -28,7 +28,7 @@ use thiserror::Error;
 use guard::{Leaked, guarded};
 use versions::RevisionLog;
 
-pub(crate) use failures::write_metrics;
+pub(crate) use failures::write_store_metrics;
 pub use guard::panic_is_expected;
 pub use instance::{InstanceListener, RunningInstance};
 pub(crate) use lock::make_directory;
@@ -114,7 +114,8 @@ impl ConfigStore {
         let directory = lock.directory();
         let path = directory.join(name);
         if path.exists() {
-            check::check(&path).map_err(|reason| StoreError::Unusable { path: path.clone(), reason })?;
+            check::check_store(&path)
+                .map_err(|reason| StoreError::Unusable { path: path.clone(), reason })?;
         } else {
             create(directory, &path)?;
         }
@@ -145,7 +146,7 @@ impl ConfigStore {
         // A copy of an open file would look as if its process had crashed.
         self.close();
         let copy = older::keep_copy(&self.path, format).map_err(|error| {
-            let copy = older::copy_of(&self.path, format);
+            let copy = older::name_older_copy(&self.path, format);
             let (store, copy) = (self.path.display(), copy.display());
             StoreError::Failed(format!(
                 "{store} has the format {format} of an older version, and its copy {copy} cannot be kept: {error}"
@@ -321,7 +322,7 @@ impl ConfigStore {
     }
 
     fn unusable(&self, reason: impl ToString) -> StoreError {
-        failures::note();
+        failures::count_store_failure();
         StoreError::Unusable { path: self.path.clone(), reason: reason.to_string() }
     }
 }

@@ -107,7 +107,7 @@ fn sums(rates: &[TrafficRate], view: &View, kind: ObjectKind) -> HashMap<Arc<str
         let Some(route) = view.snapshot.get(&key) else { continue };
         let id = match kind {
             ObjectKind::Service => route_target::service_of(route).map(|key| key.id),
-            _ => match route_target::of(&view.snapshot, route) {
+            _ => match route_target::find_route_target(&view.snapshot, route) {
                 Some(RouteTarget::Upstream(key)) => Some(key.id),
                 _ => None,
             },
@@ -127,7 +127,7 @@ fn sums(rates: &[TrafficRate], view: &View, kind: ObjectKind) -> HashMap<Arc<str
 const WINDOW_S: u64 = 60;
 
 /// A figure with three decimals, because more of them say nothing and make answers long.
-pub(crate) fn rounded(figure: Option<f64>) -> Value {
+pub(crate) fn round_figure(figure: Option<f64>) -> Value {
     match figure {
         Some(figure) if figure.is_finite() => json!((figure * 1_000.0).round() / 1_000.0),
         _ => Value::Null,
@@ -135,8 +135,8 @@ pub(crate) fn rounded(figure: Option<f64>) -> Value {
 }
 
 /// Adds `rps`, `p5xx` and `p99_us`; each is null where it is not known.
-pub(crate) fn add(described: &mut Value, figures: Option<Figures>) {
-    described["rps"] = rounded(figures.map(|figures| figures.rps));
-    described["p5xx"] = rounded(figures.and_then(|figures| figures.p5xx));
+pub(crate) fn add_figures(described: &mut Value, figures: Option<Figures>) {
+    described["rps"] = round_figure(figures.map(|figures| figures.rps));
+    described["p5xx"] = round_figure(figures.and_then(|figures| figures.p5xx));
     described["p99_us"] = figures.and_then(|figures| figures.p99_us).map_or(Value::Null, Value::from);
 }

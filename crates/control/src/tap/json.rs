@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// The record as readers get it. With `hides_queries` the query of the path is `?…`, because it may hold a
 /// secret.
-pub(super) fn record(record: &RequestRecord, hides_queries: bool, has_spans: bool) -> Value {
+pub(super) fn describe_record(record: &RequestRecord, hides_queries: bool, has_spans: bool) -> Value {
     let path = if hides_queries { without_query(&record.path) } else { Cow::Borrowed(&*record.path) };
     let spans: Vec<Value> = if has_spans { record.spans.iter().map(span).collect() } else { Vec::new() };
     json!({

@@ -76,7 +76,7 @@ impl TapReader {
             if !self.tokens.take() {
                 continue;
             }
-            let shown = json::record(record, hides_queries, self.wanted.timeline);
+            let shown = json::describe_record(record, hides_queries, self.wanted.timeline);
             if self.send("request", &shown) {
                 self.counts.sent += 1;
             }

@@ -199,7 +199,7 @@ fn bad_file_object_keeps_form_and_blocks_none() {
         assert_eq!(state(&rig, &named(kind, "new").0), "in_force", "{kind}");
     }
     let mut text = String::new();
-    super::write_metrics(&rig.view.load(), &mut text);
+    super::write_verdict_metrics(&rig.view.load(), &mut text);
     for kind in ObjectKind::ALL {
         let line = |state: &str, count: u32| {
             format!(

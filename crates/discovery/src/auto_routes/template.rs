@@ -79,7 +79,7 @@ fn default_version_path() -> String {
 }
 
 /// The JSON Schema of the block.
-pub(crate) fn schema() -> Value {
+pub(crate) fn build_auto_routes_schema() -> Value {
     let globs = |description: &str| {
         json!({
             "description": description,

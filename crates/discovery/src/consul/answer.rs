@@ -6,7 +6,7 @@ use model::discovery::ServiceInstance;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::parts::{Collected, Loose, host, port, read_answer, shortened};
+use crate::parts::{Collected, Loose, parse_host, port, read_answer, shortened};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -41,7 +41,10 @@ struct Weights {
 ///
 /// # Errors
 /// The answer is no list, or no instance of it is usable.
-pub(super) fn instances(body: &[u8], weight: u32) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
+pub(super) fn read_consul_instances(
+    body: &[u8],
+    weight: u32,
+) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
     if !body.trim_ascii_start().starts_with(b"[") {
         return Err("no list of JSON".to_owned());
     }
@@ -65,7 +68,7 @@ fn instance(ConsulEntry { node, service }: ConsulEntry, weight: u32) -> Result<S
     // Only an instance without the field gets the port of the upstream's scheme.
     let port = service.port.map_or(Ok(0), |number| port(Some(&number.into())))?;
     Ok(ServiceInstance {
-        host: host(&written)?,
+        host: parse_host(&written)?,
         port,
         weight: passing.and_then(|passing| u32::try_from(passing).ok()).unwrap_or(weight),
         priority: 0,
@@ -93,7 +96,7 @@ mod tests {
             {"Node": {"Address": "10.0.0.1"}, "Service": {"Address": "", "Port": 80, "Meta": {"v": "2"}, "Weights": {"Passing": 1}}},
             {"Node": {"Address": "10.0.0.1"}, "Service": {"Address": "10.0.0.2", "Port": 81, "Meta": null, "Weights": {"Passing": 5}}}
         ]"#;
-        let (all, reason) = instances(body, 3).unwrap();
+        let (all, reason) = read_consul_instances(body, 3).unwrap();
         assert_eq!(reason, None);
         let shown: Vec<(&str, u16, u32)> = all.iter().map(|one| (&*one.host, one.port, one.weight)).collect();
         assert_eq!(shown, [("10.0.0.1", 80, 3), ("10.0.0.2", 81, 5)]);
@@ -116,13 +119,13 @@ mod tests {
             (service("65536"), "its port is no number from 1 to 65535"),
         ];
         for (entry, expected) in entries {
-            let (all, reason) = instances(format!("[{entry},{good}]").as_bytes(), 1).unwrap();
+            let (all, reason) = read_consul_instances(format!("[{entry},{good}]").as_bytes(), 1).unwrap();
             assert_eq!((all.len(), &*all[0].host), (1, "10.0.0.9"), "{entry}");
             assert!(reason.as_ref().is_some_and(|reason| reason.contains(expected)), "{entry}: {reason:?}");
-            assert!(instances(format!("[{entry}]").as_bytes(), 1).is_err(), "{entry}");
+            assert!(read_consul_instances(format!("[{entry}]").as_bytes(), 1).is_err(), "{entry}");
         }
         let odd = br#"[{"Service": {"Address": "a", "Weights": {"Passing": -1}}}]"#;
-        let (all, _) = instances(odd, 4).unwrap();
+        let (all, _) = read_consul_instances(odd, 4).unwrap();
         assert_eq!((all[0].port, all[0].weight), (0, 4));
     }
 
@@ -131,18 +134,21 @@ mod tests {
         let flat = format!("[{}0]", "[0],".repeat(2_000_000));
         let inside = format!(r#"[{{"Service": {{"Meta": {{"a": {flat}}}}}}}]"#);
         for body in [&flat, &inside] {
-            let error = instances(body.as_bytes(), 1).unwrap_err();
+            let error = read_consul_instances(body.as_bytes(), 1).unwrap_err();
             assert!(error.contains("more than 4000000 values"), "{error}");
         }
         let one = format!("[[{}0]]", "[0],".repeat(60_000));
-        let error = instances(one.as_bytes(), 1).unwrap_err();
+        let error = read_consul_instances(one.as_bytes(), 1).unwrap_err();
         assert!(error.contains("an element of more than 100000 values"), "{error}");
     }
 
     #[test]
     fn garbage_is_refused() {
         for body in ["", "{}", "[", "<html>", "[1,", "nul"] {
-            assert!(instances(body.as_bytes(), 1).unwrap_err().starts_with("no list of JSON"), "{body}");
+            assert!(
+                read_consul_instances(body.as_bytes(), 1).unwrap_err().starts_with("no list of JSON"),
+                "{body}"
+            );
             assert!(has_entries(body.as_bytes()).is_err(), "{body}");
         }
         assert_eq!((has_entries(b"[]"), has_entries(b"[1]")), (Ok(false), Ok(true)));

@@ -10,7 +10,7 @@ use crate::auto_routes::Names;
 use crate::parts::read_names;
 
 /// Follows the list without end; ends at once where no routes are made of it.
-pub(super) async fn follow(agent: &Agent, services: &Services) {
+pub(super) async fn follow_consul_services(agent: &Agent, services: &Services) {
     let Some(of) = services.list_of() else { return };
     let target = format!("/v1/catalog/services?stale=1{}", parameters(&of));
     let mut position = ConsulPosition::default();

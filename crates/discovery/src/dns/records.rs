@@ -103,7 +103,7 @@ struct SrvTarget {
 ///
 /// # Errors
 /// A server has failed, or targets of SRV records cannot be looked up.
-pub(super) async fn find(
+pub(super) async fn lookup_dns_instances(
     resolver: &TokioResolver,
     name: &str,
     port: Option<u16>,

@@ -35,7 +35,7 @@ fn block_obeys_its_rules() {
     let context = BuildContext::default();
     assert!(build(&json!({"host": ["http://127.0.0.1:1"]}), &context).is_ok());
     let half = json!({"etcd": {"host": ["http://127.0.0.1:1"], "tls": {"cert": "/c"}}});
-    let faults = crate::check(half.as_object().unwrap());
+    let faults = crate::check_discovery_blocks(half.as_object().unwrap());
     assert!(faults[0].pointer.starts_with("/etcd/tls"), "{faults:?}");
     let whole =
         json!({"tls": {"ca": "/a", "cert": "/c", "key": "/k", "sni": "n", "verify": false}, "host": []});

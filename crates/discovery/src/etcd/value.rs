@@ -5,13 +5,13 @@
 use model::discovery::ServiceInstance;
 use serde_json::Value;
 
-use crate::parts::{host, metadata, port, read_message, shortened, weight};
+use crate::parts::{metadata, parse_host, parse_weight, port, read_message, shortened};
 
 /// The instance of a value; none if it says that it is out of service. `is_secure` chooses among URLs.
 ///
 /// # Errors
 /// The value has none of the forms.
-pub(super) fn instance(
+pub(super) fn read_etcd_instance(
     value: &[u8],
     is_secure: bool,
     default_weight: u32,
@@ -29,13 +29,15 @@ pub(super) fn instance(
     {
         return Ok(None);
     }
-    let weight = weight(first(&["weight", "Weight"]), default_weight)?;
+    let weight = parse_weight(first(&["weight", "Weight"]), default_weight)?;
     let facts = metadata(first(&["metadata", "Metadata"]));
     let name = first(&["host", "ip", "address", "Addr", "addr"]).and_then(Value::as_str);
     let mut instance = match (name, first(&["port", "Port"]), first(&["endpoints"])) {
-        (Some(name), Some(number), _) => {
-            ServiceInstance { host: host(name)?, port: port(Some(number))?, ..ServiceInstance::default() }
-        }
+        (Some(name), Some(number), _) => ServiceInstance {
+            host: parse_host(name)?,
+            port: port(Some(number))?,
+            ..ServiceInstance::default()
+        },
         (Some(address), None, _) => at(address, weight)?,
         (None, _, Some(urls)) => at(url(urls, is_secure)?, weight)?,
         (None, _, None) => {
@@ -58,7 +60,7 @@ fn at(address: &str, weight: u32) -> Result<ServiceInstance, String> {
     if name.contains(':') && !name.starts_with('[') {
         return Err(fault());
     }
-    Ok(ServiceInstance { host: host(name)?, port: number, weight, ..ServiceInstance::default() })
+    Ok(ServiceInstance { host: parse_host(name)?, port: number, weight, ..ServiceInstance::default() })
 }
 
 /// The first URL of HTTP, else the first one of gRPC; with TLS where that is wanted.
@@ -77,10 +79,10 @@ fn url(urls: &Value, is_secure: bool) -> Result<&str, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parts::shown;
+    use crate::parts::show_instances;
 
     fn read(value: &str) -> Result<Option<ServiceInstance>, String> {
-        instance(value.as_bytes(), false, 100)
+        read_etcd_instance(value.as_bytes(), false, 100)
     }
 
     #[test]
@@ -96,10 +98,12 @@ mod tests {
                 "10.0.0.1:80 100",
             ),
         ] {
-            assert_eq!(shown(&[read(value).unwrap().unwrap()]), [expected], "{value}");
+            assert_eq!(show_instances(&[read(value).unwrap().unwrap()]), [expected], "{value}");
         }
-        let secure = instance(br#"{"endpoints":["http://h:80","https://h:443"]}"#, true, 1).unwrap().unwrap();
-        assert_eq!(shown(&[secure]), ["h:443 1"]);
+        let secure = read_etcd_instance(br#"{"endpoints":["http://h:80","https://h:443"]}"#, true, 1)
+            .unwrap()
+            .unwrap();
+        assert_eq!(show_instances(&[secure]), ["h:443 1"]);
     }
 
     #[test]
@@ -128,7 +132,7 @@ mod tests {
         ] {
             assert!(read(value).is_err(), "{value}");
         }
-        assert!(instance(&[0xff], false, 1).is_err());
+        assert!(read_etcd_instance(&[0xff], false, 1).is_err());
         assert!(read(r#"{"host":"h","port":80,"weight":-1}"#).is_err());
     }
 }

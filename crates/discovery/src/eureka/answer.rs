@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::parts::{Direct, InstanceMetadata, Loose, host, metadata, port, read_answer};
+use crate::parts::{Direct, InstanceMetadata, Loose, metadata, parse_host, port, read_answer};
 
 /// The applications of an answer, and the hash code of all instances that the server knows.
 #[derive(Debug)]
@@ -175,7 +175,7 @@ fn registered(entry: EurekaEntry) -> Result<(EurekaAction, EurekaInstance), Stri
         id: id.into(),
         status: status.into(),
         reported: reported.into(),
-        host: host(address),
+        host: parse_host(address),
         port: enabled_port(entry.port.as_ref()),
         secure_port: enabled_port(entry.secure_port.as_ref()),
         zone,

@@ -7,7 +7,7 @@ use model::discovery::ServiceInstance;
 use serde_json::Value;
 
 use super::answer::{Applications, EurekaAction, EurekaInstance, Faulty};
-use crate::parts::{Collected, weight};
+use crate::parts::{Collected, parse_weight};
 
 /// All instances by application and id.
 #[derive(Debug, Default)]
@@ -165,7 +165,7 @@ fn instance(
     Ok(ServiceInstance {
         host: registered.host.clone()?,
         port,
-        weight: weight(written.as_ref(), default_weight)?,
+        weight: parse_weight(written.as_ref(), default_weight)?,
         metadata,
         ..ServiceInstance::default()
     })
@@ -177,7 +177,7 @@ mod tests {
 
     use super::super::answer::applications;
     use super::*;
-    use crate::parts::shown;
+    use crate::parts::show_instances;
 
     fn entry(id: &str, status: &str, zone: &str) -> Value {
         json!({"instanceId": id, "ipAddr": format!("10.0.0.{id}"), "status": status,
@@ -207,7 +207,7 @@ mod tests {
     fn only_instances_that_are_up_get_traffic() {
         let catalog = three();
         let (found, _) = catalog.instances("a", false, &rules()).unwrap();
-        assert_eq!(shown(&found), ["10.0.0.1:80 100", "10.0.0.2:80 100"]);
+        assert_eq!(show_instances(&found), ["10.0.0.1:80 100", "10.0.0.2:80 100"]);
         let with_starting = EurekaRules { with_starting: true, ..rules() };
         assert_eq!(catalog.instances("A", false, &with_starting).unwrap().0.len(), 3);
         assert!(catalog.instances("B", false, &rules()).unwrap().0.is_empty());
@@ -217,7 +217,7 @@ mod tests {
     fn preferred_zone_falls_back_to_all_zones() {
         let near = |zone: &str| EurekaRules { zone: Some(zone.into()), ..rules() };
         let found = |zone| three().instances("A", true, &near(zone)).unwrap().0;
-        assert_eq!(shown(&found("y")), ["10.0.0.2:443 100"]);
+        assert_eq!(show_instances(&found("y")), ["10.0.0.2:443 100"]);
         assert_eq!(found("elsewhere").len(), 2);
     }
 
@@ -228,7 +228,7 @@ mod tests {
         let catalog = EurekaCatalog::of(answer("", &[unusable, entry("2", "UP", "y")])).unwrap();
         let near = EurekaRules { zone: Some("x".into()), ..rules() };
         let (found, reason) = catalog.instances("A", false, &near).unwrap();
-        assert_eq!(shown(&found), ["10.0.0.2:80 100"]);
+        assert_eq!(show_instances(&found), ["10.0.0.2:80 100"]);
         assert!(reason.is_some());
     }
 
@@ -240,7 +240,10 @@ mod tests {
         assert_eq!(catalog.hash(), "STARTING_1_UP_1_");
         assert!(catalog.apply(answer("STARTING_1_UP_1_", &[])).is_ok());
         let with_starting = EurekaRules { with_starting: true, ..rules() };
-        assert_eq!(shown(&catalog.instances("A", false, &with_starting).unwrap().0), ["10.0.0.2:80 100"]);
+        assert_eq!(
+            show_instances(&catalog.instances("A", false, &with_starting).unwrap().0),
+            ["10.0.0.2:80 100"]
+        );
     }
 
     #[test]
@@ -253,7 +256,7 @@ mod tests {
         let touched = catalog.apply(answer("UP_3_", &changes)).unwrap();
         assert!(touched.contains("A"));
         let (found, _) = catalog.instances("A", false, &rules()).unwrap();
-        assert_eq!(shown(&found), ["10.0.0.2:80 100", "10.0.0.3:80 100", "10.0.0.4:80 100"]);
+        assert_eq!(show_instances(&found), ["10.0.0.2:80 100", "10.0.0.3:80 100", "10.0.0.4:80 100"]);
         // Eureka lists a change for three minutes: the repetition touches nothing.
         assert!(catalog.apply(answer("UP_3_", &[entry("4", "UP", "y")])).unwrap().is_empty());
     }
@@ -281,7 +284,7 @@ mod tests {
         heavy["metadata"]["weight"] = json!("7");
         let catalog = EurekaCatalog::of(answer("UP_1_", &[heavy])).unwrap();
         let (found, _) = catalog.instances("A", false, &rules()).unwrap();
-        assert_eq!(shown(&found), ["10.0.0.1:80 7"]);
+        assert_eq!(show_instances(&found), ["10.0.0.1:80 7"]);
         assert!(!found[0].metadata.contains_key("weight"));
     }
 }

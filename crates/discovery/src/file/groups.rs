@@ -11,7 +11,7 @@ use super::FileServices;
 ///
 /// # Errors
 /// The line and the reason: a text that is not a list of groups.
-pub(super) fn read(text: &str, name: &str, weight: u32) -> Result<FileServices, String> {
+pub(super) fn read_target_groups(text: &str, name: &str, weight: u32) -> Result<FileServices, String> {
     let marked = yaml::parse(text).map_err(|fault| format!("line {}: {}", fault.line, fault.reason))?;
     let mut found = FileServices::new();
     let groups = match &marked.value {
@@ -85,7 +85,7 @@ mod tests {
     fn groups_become_services() {
         let text = "- targets: ['10.0.0.1:80', '[::1]:81', 'name', 'bad:port', 5]\n  labels: {service: shop, \
                     zone: a, __weight__: 3, __priority__: '-1'}\n- targets: [b:1]\n";
-        let found = read(text, "file", 9).unwrap();
+        let found = read_target_groups(text, "file", 9).unwrap();
         let shop: Vec<(&str, u16, u32, i32)> =
             found["shop"].iter().map(|one| (&*one.host, one.port, one.weight, one.priority)).collect();
         let expected = [("10.0.0.1", 80), ("::1", 81), ("name", 0), ("", 0), ("", 0)];
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn faulty_texts_are_refused_with_line() {
         let check = |text: &str, reason: &str| {
-            let found = read(text, "file", 1).unwrap_err();
+            let found = read_target_groups(text, "file", 1).unwrap_err();
             assert!(found.contains(reason), "{text}: {found}");
         };
         check("{}", "not a list of groups");
@@ -107,6 +107,6 @@ mod tests {
         check("- {targets: [a], labels: {__weight__: x}}", "no whole number");
         check("- {targets: [a], labels: {__weight__: -1}}", "negative");
         check("- [", "line");
-        assert!(read("", "file", 1).unwrap().is_empty());
+        assert!(read_target_groups("", "file", 1).unwrap().is_empty());
     }
 }

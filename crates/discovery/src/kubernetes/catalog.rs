@@ -194,9 +194,9 @@ const MAX_PORTS_SHOWN: usize = 8;
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::object::{KubernetesKind, page};
+    use super::super::object::{KubernetesKind, parse_slice_page};
     use super::*;
-    use crate::parts::shown;
+    use crate::parts::show_instances;
 
     fn object(name: &str, endpoints: &Value) -> Value {
         json!({"metadata": {"name": name, "namespace": "shop", "labels": {"kubernetes.io/service-name": "web"}},
@@ -207,7 +207,7 @@ mod tests {
     fn catalog(objects: &[Value]) -> KubernetesCatalog {
         let list = json!({"metadata": {"resourceVersion": "1"}, "items": objects});
         let mut catalog = KubernetesCatalog::default();
-        catalog.take(page(list.to_string().as_bytes(), KubernetesKind::EndpointSlices).unwrap());
+        catalog.take(parse_slice_page(list.to_string().as_bytes(), KubernetesKind::EndpointSlices).unwrap());
         catalog
     }
 
@@ -216,8 +216,9 @@ mod tests {
         let one = object("web-1", &json!([{"addresses": ["10.0.0.2"]}, {"addresses": ["10.0.0.1"]}]));
         let two = object("web-2", &json!([{"addresses": ["10.0.0.1"]}, {"addresses": ["10.0.0.3"]}]));
         let mut catalog = catalog(&[one, two]);
-        let found =
-            |catalog: &KubernetesCatalog, port| shown(&catalog.instances("shop/web", port, 50).unwrap().0);
+        let found = |catalog: &KubernetesCatalog, port| {
+            show_instances(&catalog.instances("shop/web", port, 50).unwrap().0)
+        };
         assert_eq!(found(&catalog, "http"), ["10.0.0.1:80 50", "10.0.0.2:80 50", "10.0.0.3:80 50"]);
         assert_eq!(found(&catalog, "90"), ["10.0.0.1:90 50", "10.0.0.2:90 50", "10.0.0.3:90 50"]);
         assert_eq!(found(&catalog, "dns").len(), 3);
@@ -250,9 +251,9 @@ mod tests {
         let stopping = json!({"addresses": ["10.0.0.9"],
             "conditions": {"ready": false, "serving": true, "terminating": true}});
         let alone = catalog(&[object("web-1", &json!([stopping]))]);
-        assert_eq!(shown(&alone.instances("shop/web", "http", 1).unwrap().0), ["10.0.0.9:80 1"]);
+        assert_eq!(show_instances(&alone.instances("shop/web", "http", 1).unwrap().0), ["10.0.0.9:80 1"]);
         let beside = catalog(&[object("web-1", &json!([stopping, {"addresses": ["10.0.0.1"]}]))]);
-        assert_eq!(shown(&beside.instances("shop/web", "http", 1).unwrap().0), ["10.0.0.1:80 1"]);
+        assert_eq!(show_instances(&beside.instances("shop/web", "http", 1).unwrap().0), ["10.0.0.1:80 1"]);
     }
 
     #[test]
@@ -271,7 +272,7 @@ mod tests {
         moved["metadata"]["labels"]["kubernetes.io/service-name"] = json!("shop");
         let mut catalog = catalog(&[first]);
         let list = json!({"metadata": {"resourceVersion": "2"}, "items": [moved]});
-        let page = page(list.to_string().as_bytes(), KubernetesKind::EndpointSlices).unwrap();
+        let page = parse_slice_page(list.to_string().as_bytes(), KubernetesKind::EndpointSlices).unwrap();
         assert_eq!(catalog.put(Arc::clone(&page.slices[0])).as_deref(), Some("shop/web"));
         assert!(!catalog.has("shop/web") && catalog.has("shop/shop"));
         assert_eq!((catalog.put(Arc::clone(&page.slices[0])), catalog.len()), (None, 1));

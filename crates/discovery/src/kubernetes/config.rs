@@ -9,7 +9,7 @@ use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::Value;
 
-pub(super) use self::schema::schema;
+pub(super) use self::schema::build_kubernetes_schema;
 use super::object::KubernetesKind;
 use crate::http::TlsSettings;
 use crate::parts::{encoded, shortened};

@@ -30,7 +30,7 @@ pub(super) enum KubernetesEvent {
 ///
 /// # Errors
 /// The text is no event. An event with an object that cannot be read is one.
-pub(super) fn event(line: &[u8], kind: KubernetesKind) -> Result<KubernetesEvent, String> {
+pub(super) fn parse_kubernetes_event(line: &[u8], kind: KubernetesKind) -> Result<KubernetesEvent, String> {
     #[derive(Deserialize)]
     struct Raw {
         #[serde(rename = "type")]
@@ -92,14 +92,14 @@ mod tests {
     fn hostile_line_is_a_failure() {
         let flat = format!("[{}0]", "[0],".repeat(60_000));
         let line = format!(r#"{{"type":"ADDED","object":{{"metadata":{{"labels":{flat}}}}}}}"#);
-        let error = event(line.as_bytes(), KubernetesKind::EndpointSlices).unwrap_err();
+        let error = parse_kubernetes_event(line.as_bytes(), KubernetesKind::EndpointSlices).unwrap_err();
         assert!(error.contains("more than 100000 values"), "{error}");
     }
 
     #[test]
     fn events_of_a_watch_are_read() {
         let read = |kind: &str, object: Value| {
-            event(
+            parse_kubernetes_event(
                 json!({"type": kind, "object": object}).to_string().as_bytes(),
                 KubernetesKind::EndpointSlices,
             )
@@ -137,10 +137,15 @@ mod tests {
     #[test]
     fn garbage_is_refused() {
         for text in ["", "{}", "<html>", "{\"type\":\"ADDED\"}", "{\"object\":{}}"] {
-            assert!(event(text.as_bytes(), KubernetesKind::EndpointSlices).is_err(), "{text}");
+            assert!(
+                parse_kubernetes_event(text.as_bytes(), KubernetesKind::EndpointSlices).is_err(),
+                "{text}"
+            );
         }
-        let nameless =
-            event(b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":1}}}", KubernetesKind::Endpoints);
+        let nameless = parse_kubernetes_event(
+            b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":1}}}",
+            KubernetesKind::Endpoints,
+        );
         assert!(matches!(nameless, Ok(KubernetesEvent::Unreadable(_, None))));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::element::Element;
-use crate::parts::{InstanceMetadata, Loose, host, read_answer, shortened};
+use crate::parts::{InstanceMetadata, Loose, parse_host, read_answer, shortened};
 
 /// The kind of objects that are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +157,7 @@ struct SubsetAddress {
 ///
 /// # Errors
 /// The text is no list of Kubernetes.
-pub(super) fn page(text: &[u8], kind: KubernetesKind) -> Result<SlicePage, String> {
+pub(super) fn parse_slice_page(text: &[u8], kind: KubernetesKind) -> Result<SlicePage, String> {
     #[derive(Deserialize)]
     struct List {
         metadata: KubernetesMeta,
@@ -248,7 +248,7 @@ impl Slice {
         let pod = endpoint.target_ref.and_then(|target| target.name);
         let metadata = facts([("zone", endpoint.zone), ("node", endpoint.node_name), ("pod", pod)]);
         for address in endpoint.addresses {
-            match host(&address) {
+            match parse_host(&address) {
                 Ok(host) => addresses.push(SliceAddress { host, state, metadata: metadata.clone() }),
                 Err(reason) => self.note(reason),
             }
@@ -261,7 +261,7 @@ impl Slice {
             let read = address.and_then(|address| {
                 let pod = address.target_ref.and_then(|target| target.name);
                 let metadata = facts([("node", address.node_name), ("pod", pod)]);
-                Ok(SliceAddress { host: host(&address.ip)?, state: AddressState::Ready, metadata })
+                Ok(SliceAddress { host: parse_host(&address.ip)?, state: AddressState::Ready, metadata })
             });
             match read {
                 Ok(address) => addresses.push(address),

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 
 use super::catalog::{KubernetesCatalog, KubernetesServicePort, of_one_family};
 use super::config::KubernetesCluster;
-use super::event::{KubernetesEvent, event};
+use super::event::{KubernetesEvent, parse_kubernetes_event};
 use super::object;
 use crate::Services;
 use crate::http::{HttpClient, RegistryRequest, RegistryResponse, ResponseLines};
@@ -112,7 +112,7 @@ impl Watcher {
                 target.push_str(&format!("&continue={}", encoded(token)));
             }
             let reply = self.client.call(&self.signed(target)?).await?;
-            let mut page = object::page(self.checked(&reply)?, self.cluster.kind)?;
+            let mut page = object::parse_slice_page(self.checked(&reply)?, self.cluster.kind)?;
             if let Some(reason) = page.reason.take() {
                 faulty.get_or_insert(reason);
             }
@@ -182,7 +182,8 @@ impl Watcher {
                 continue;
             }
             // After a line that is no event the copy may miss a change, so that everything is listed again.
-            let event = event(&line, self.cluster.kind).inspect_err(|_| self.version = None)?;
+            let event =
+                parse_kubernetes_event(&line, self.cluster.kind).inspect_err(|_| self.version = None)?;
             match event {
                 KubernetesEvent::Put(slice, version) => {
                     self.came_to(version);

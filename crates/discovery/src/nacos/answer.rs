@@ -11,7 +11,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::http::RegistryResponse;
-use crate::parts::{Collected, Loose, host, metadata, port, read_answer, read_message, shortened, weight};
+use crate::parts::{
+    Collected, Loose, metadata, parse_host, parse_weight, port, read_answer, read_message, shortened,
+};
 use crate::registration::Renewal;
 
 /// One instance. Nacos sends more fields than are used.
@@ -78,7 +80,7 @@ pub(super) struct NacosRules {
 ///
 /// # Errors
 /// The text is no such answer, Nacos refuses, or no instance is usable.
-pub(super) fn instances(
+pub(super) fn read_nacos_instances(
     text: &[u8],
     rules: NacosRules,
 ) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
@@ -148,9 +150,9 @@ fn instance(entry: NacosEntry, rules: NacosRules, scale: f64) -> Result<Option<S
     let grpc_port = entry.metadata.as_ref().and_then(|metadata| metadata.get("gRPC_port"));
     let port_value = grpc_port.filter(|_| rules.is_grpc).or(entry.port.as_ref());
     Ok(Some(ServiceInstance {
-        host: host(&entry.ip)?,
+        host: parse_host(&entry.ip)?,
         port: port(port_value)?,
-        weight: weight(scaled.as_ref().or(entry.weight.as_ref()), rules.default_weight)?,
+        weight: parse_weight(scaled.as_ref().or(entry.weight.as_ref()), rules.default_weight)?,
         metadata: metadata(entry.metadata.as_ref()),
         ..ServiceInstance::default()
     }))
@@ -167,7 +169,7 @@ pub(super) struct NacosToken {
 ///
 /// # Errors
 /// The answer has none.
-pub(super) fn token(text: &[u8]) -> Result<NacosToken, String> {
+pub(super) fn read_nacos_token(text: &[u8]) -> Result<NacosToken, String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct NacosLogin {
@@ -208,12 +210,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::parts::shown;
+    use crate::parts::show_instances;
 
     const RULES: NacosRules = NacosRules { default_weight: 100, is_grpc: false };
 
     fn read(answer: &Value) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
-        instances(answer.to_string().as_bytes(), RULES)
+        read_nacos_instances(answer.to_string().as_bytes(), RULES)
     }
 
     #[test]
@@ -226,7 +228,7 @@ mod tests {
             json!({"code": 0, "message": "success", "data": [host]}),
         ] {
             let (found, reason) = read(&answer).unwrap();
-            assert_eq!(shown(&found), ["10.0.0.1:80 1"]);
+            assert_eq!(show_instances(&found), ["10.0.0.1:80 1"]);
             assert_eq!(found[0].metadata.get("zone").map(|zone| &**zone), Some("a"));
             assert_eq!(reason, None);
         }
@@ -242,13 +244,13 @@ mod tests {
                 format!(r#"{{"code":0,"data":{{"hosts":[{}]}}}}"#, host(&metadata)),
                 format!(r#"{{"code":0,"data":[{}]}}"#, host(&metadata)),
             ] {
-                let error = instances(answer.as_bytes(), RULES).unwrap_err();
+                let error = read_nacos_instances(answer.as_bytes(), RULES).unwrap_err();
                 assert!(error.contains(expected), "{error}");
             }
         }
         // Members that are not used take no memory.
         let unused = format!(r#"{{"other":{},"hosts":[{}]}}"#, flat(60_000), host("1"));
-        assert_eq!(instances(unused.as_bytes(), RULES).unwrap().0.len(), 1);
+        assert_eq!(read_nacos_instances(unused.as_bytes(), RULES).unwrap().0.len(), 1);
     }
 
     #[test]
@@ -261,7 +263,7 @@ mod tests {
                 .contains("21002")
         );
         for text in ["", "<html>", "{", "[]", "{}", "{\"hosts\":[{\"ip\":\"10.0.0.1\"", "{\"data\":7}"] {
-            assert!(instances(text.as_bytes(), RULES).is_err(), "{text}");
+            assert!(read_nacos_instances(text.as_bytes(), RULES).is_err(), "{text}");
         }
     }
 
@@ -277,7 +279,7 @@ mod tests {
             {"ip": "10.0.0.1", "port": 80}, {"ip": "10.0.0.2"}, {"ip": "a b", "port": 80}, {"port": 80},
             {"ip": "10.0.0.3", "port": 80, "healthy": false}, {"ip": "10.0.0.4", "port": 80, "enabled": false}]}))
         .unwrap();
-        assert_eq!(shown(&found), ["10.0.0.1:80 100"]);
+        assert_eq!(show_instances(&found), ["10.0.0.1:80 100"]);
         assert_eq!(reason.unwrap(), "3 instances are left out, the first because it has no port");
     }
 
@@ -287,27 +289,30 @@ mod tests {
             {"ip": "10.0.0.1", "port": 80, "weight": 0.5}, {"ip": "10.0.0.2", "port": 80, "weight": 2.0},
             {"ip": "10.0.0.3", "port": 80, "weight": 0.0}]}))
         .unwrap();
-        assert_eq!(shown(&found), ["10.0.0.1:80 50", "10.0.0.2:80 200", "10.0.0.3:80 0"]);
+        assert_eq!(show_instances(&found), ["10.0.0.1:80 50", "10.0.0.2:80 200", "10.0.0.3:80 0"]);
     }
 
     #[test]
     fn port_of_grpc_is_used_for_grpc() {
         let answer = json!({"hosts": [{"ip": "10.0.0.1", "port": 80, "metadata": {"gRPC_port": "9000"}}]});
         let rules = NacosRules { is_grpc: true, ..RULES };
-        let (found, _) = instances(answer.to_string().as_bytes(), rules).unwrap();
-        assert_eq!(shown(&found), ["10.0.0.1:9000 100"]);
-        assert_eq!(shown(&read(&answer).unwrap().0), ["10.0.0.1:80 100"]);
+        let (found, _) = read_nacos_instances(answer.to_string().as_bytes(), rules).unwrap();
+        assert_eq!(show_instances(&found), ["10.0.0.1:9000 100"]);
+        assert_eq!(show_instances(&read(&answer).unwrap().0), ["10.0.0.1:80 100"]);
     }
 
     #[test]
     fn tokens_are_read_from_a_login() {
         let expected = NacosToken { text: "t".to_owned(), lifetime: Duration::from_secs(60) };
         let plain = json!({"accessToken": "t", "tokenTtl": 60, "globalAdmin": true});
-        assert_eq!(token(plain.to_string().as_bytes()), Ok(expected));
+        assert_eq!(read_nacos_token(plain.to_string().as_bytes()), Ok(expected));
         let nested = json!({"code": 0, "data": {"accessToken": "t"}});
-        assert_eq!(token(nested.to_string().as_bytes()).unwrap().lifetime, Duration::from_secs(18_000));
+        assert_eq!(
+            read_nacos_token(nested.to_string().as_bytes()).unwrap().lifetime,
+            Duration::from_secs(18_000)
+        );
         for text in ["unknown user!", "{}", "{\"accessToken\":\"\"}", "{\"accessToken\":7}"] {
-            assert!(token(text.as_bytes()).is_err(), "{text}");
+            assert!(read_nacos_token(text.as_bytes()).is_err(), "{text}");
         }
     }
 }

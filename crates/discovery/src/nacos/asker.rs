@@ -76,7 +76,7 @@ impl NacosClient {
             _ => reply.ok().map_err(PollFailure::Service)?,
         };
         let rules = NacosRules { is_grpc: is_grpc(key), ..self.rules };
-        let (instances, reason) = answer::instances(body, rules).map_err(PollFailure::Service)?;
+        let (instances, reason) = answer::read_nacos_instances(body, rules).map_err(PollFailure::Service)?;
         Ok(PollAnswer::Whole(ServiceLookup::Instances(instances, reason), None))
     }
 
@@ -198,7 +198,7 @@ impl NacosClient {
         if matches!(reply.status, 404 | 410) {
             reply = self.login(&targets[1], &form).await?;
         }
-        let token = reply.ok().and_then(answer::token);
+        let token = reply.ok().and_then(answer::read_nacos_token);
         let token = token
             .map_err(|reason| PollFailure::Registry(format!("the login of `{user}` failed: {reason}")))?;
         session.token = Some((token.text.clone(), Instant::now() + token.lifetime * 9 / 10));

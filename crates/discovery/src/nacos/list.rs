@@ -14,7 +14,7 @@ use crate::limits::RegistryLimits;
 use crate::parts::{encoded, read_names, shortened};
 
 /// Asks for the list without end; ends at once where no routes are made of it.
-pub(super) async fn follow(asker: Arc<NacosClient>, services: Services, interval: Duration) {
+pub(super) async fn follow_nacos_services(asker: Arc<NacosClient>, services: Services, interval: Duration) {
     let Some(of) = services.list_of() else { return };
     let namespace = if of.namespace.is_empty() { "public" } else { &of.namespace };
     let group = if of.group.is_empty() { "DEFAULT_GROUP" } else { &of.group };

@@ -22,7 +22,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic_prost::ProstCodec;
 
 use self::connect::NacosConnector;
-use self::subscription::{Subscription, group_of, namespace_of};
+use self::subscription::{Subscription, namespace_of, resolve_nacos_group};
 use super::asker::NacosClient;
 use super::payload::{NacosPayload, OutgoingPayloads};
 use crate::parts::shortened;
@@ -174,7 +174,7 @@ impl NacosPush {
             let wanted = self.wanted.borrow().clone();
             let is_meant = |key: &&ServiceKey| {
                 *key.service == *name
-                    && (group.is_empty() || group_of(key) == group)
+                    && (group.is_empty() || resolve_nacos_group(key) == group)
                     && (namespace.is_empty() || namespace_of(key) == namespace)
             };
             wanted.iter().filter(is_meant).for_each(|key| self.tell(key));

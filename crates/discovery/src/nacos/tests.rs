@@ -96,7 +96,7 @@ fn service_followed_again_is_asked_for_at_once() {
 #[test]
 fn list_of_registries_is_refused_with_the_reason() {
     let block = json!([{"id": "one", "hosts": ["http://127.0.0.1:8848"]}]);
-    let faults = crate::check(&serde_json::Map::from_iter([("nacos".to_owned(), block)]));
+    let faults = crate::check_discovery_blocks(&serde_json::Map::from_iter([("nacos".to_owned(), block)]));
     assert_eq!(faults.len(), 1, "{faults:?}");
     assert!(faults[0].reason.contains("list of registries with `id` is not supported"), "{faults:?}");
 }

@@ -11,7 +11,7 @@ use stdx::nearest::nearest;
 use super::{ALL, ProxyAddresses, RegistrarKind};
 use crate::BuildContext;
 use crate::check::{BlockFault, schema_faults};
-use crate::parts::host;
+use crate::parts::parse_host;
 
 /// The instance as it is registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ fn schema(kind: &RegistrarKind) -> Value {
 
 /// All faults of the blocks of `registration`, each by itself.
 #[must_use]
-pub fn check(blocks: &Map<String, Value>) -> Vec<BlockFault> {
+pub fn check_registration_blocks(blocks: &Map<String, Value>) -> Vec<BlockFault> {
     let faults = |(name, block): (&String, &Value)| match find(name) {
         Ok(kind) => schema_faults(name, schema(kind), block),
         Err(reason) => vec![BlockFault { pointer: format!("/{name}"), reason }],
@@ -111,7 +111,7 @@ pub fn faults_together(
     addresses: ProxyAddresses,
 ) -> Vec<BlockFault> {
     let fault = |(name, block): (&String, &Value)| {
-        let built = read(name, block, discovery, addresses)
+        let built = read_registration(name, block, discovery, addresses)
             .and_then(|(kind, block, identity)| (kind.build)(&block, identity, &BuildContext::default()));
         Some(BlockFault { pointer: format!("/{name}"), reason: built.err()? })
     };
@@ -122,7 +122,7 @@ pub fn faults_together(
 ///
 /// # Errors
 /// A sentence with what to write.
-pub(crate) fn read(
+pub(crate) fn read_registration(
     name: &str,
     block: &Value,
     discovery: &Map<String, Value>,
@@ -154,7 +154,7 @@ fn identity(common: Common, addresses: ProxyAddresses) -> Result<RegistrationIde
     let port = port.or(plain.map(|listener| listener.port()));
     let tls_port = tls_port.or(tls.map(|listener| listener.port()));
     let address = match address {
-        Some(address) => host(&address)?.into(),
+        Some(address) => parse_host(&address)?.into(),
         // The host is the same with a written port, also where the only listener has TLS.
         None => own_address(plain.or(addresses.tls))?,
     };
@@ -273,7 +273,7 @@ mod tests {
             (json!({"consul": {"service": "a b"}}), "/consul/service: its text does not match"),
             (json!({"nacos": {"service": "a", "tags": []}}), "tags"),
         ] {
-            let faults = check(blocks.as_object().unwrap());
+            let faults = check_registration_blocks(blocks.as_object().unwrap());
             assert_eq!(faults.len(), 1, "{blocks}");
             assert!(faults[0].to_string().contains(expected), "{}", faults[0]);
         }
@@ -284,9 +284,10 @@ mod tests {
         let block = json!({"service": "s", "token": "own"});
         let discovery = json!({"consul": {"servers": ["http://a:1"], "token": "theirs", "weight": 7}});
         let listeners = addresses("10.0.0.1:9080", "");
-        let (_, merged, _) = read("consul", &block, discovery.as_object().unwrap(), listeners).unwrap();
+        let (_, merged, _) =
+            read_registration("consul", &block, discovery.as_object().unwrap(), listeners).unwrap();
         assert_eq!(merged, json!({"service": "s", "token": "own", "servers": ["http://a:1"]}));
-        let Err(reason) = read("consul", &block, &Map::new(), listeners) else {
+        let Err(reason) = read_registration("consul", &block, &Map::new(), listeners) else {
             panic!("no server is named")
         };
         assert_eq!(reason, "no server is named: write `servers` here, or a block `discovery.consul`");

@@ -26,7 +26,7 @@ pub(super) struct KeptRegistration {
 }
 
 /// Keeps all registrations until the thread is stopped.
-pub(super) async fn run(
+pub(super) async fn keep_registrations(
     all: Vec<KeptRegistration>,
     states: Arc<States>,
     is_ready: Arc<dyn Fn() -> bool + Send + Sync>,

@@ -8,7 +8,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::parts::{Collected, Loose, host, metadata, read_answer, read_message, shortened, weight};
+use crate::parts::{
+    Collected, Loose, metadata, parse_host, parse_weight, read_answer, read_message, shortened,
+};
 
 #[derive(Deserialize)]
 struct ServiceCombAnswer {
@@ -38,7 +40,7 @@ pub(super) struct ServiceCombRules {
 ///
 /// # Errors
 /// The text is no such answer, or no instance is usable.
-pub(super) fn instances(
+pub(super) fn read_servicecomb_instances(
     text: &[u8],
     rules: ServiceCombRules,
 ) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
@@ -84,9 +86,9 @@ fn instance(entry: ServiceCombEntry, rules: ServiceCombRules) -> Result<Option<S
         facts.entry("zone".into()).or_insert_with(|| zone.into());
     }
     Ok(Some(ServiceInstance {
-        host: host(&name)?,
+        host: parse_host(&name)?,
         port: number,
-        weight: weight(written.as_ref(), rules.default_weight)?,
+        weight: parse_weight(written.as_ref(), rules.default_weight)?,
         metadata: facts,
         ..ServiceInstance::default()
     }))
@@ -111,7 +113,7 @@ fn endpoint(endpoints: &[String], is_secure: bool) -> Result<(String, u16), Stri
 }
 
 /// A refusal: whether it says that the service does not exist, and its text.
-pub(super) fn refusal(status: u16, text: &[u8]) -> (bool, String) {
+pub(super) fn read_servicecomb_refusal(status: u16, text: &[u8]) -> (bool, String) {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct ServiceCombRefusal {
@@ -134,7 +136,7 @@ pub(super) fn refusal(status: u16, text: &[u8]) -> (bool, String) {
 ///
 /// # Errors
 /// The answer has none.
-pub(super) fn token(text: &[u8]) -> Result<String, String> {
+pub(super) fn read_servicecomb_token(text: &[u8]) -> Result<String, String> {
     #[derive(Deserialize)]
     struct ServiceCombLogin {
         token: String,
@@ -157,10 +159,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::parts::shown;
+    use crate::parts::show_instances;
 
     fn read(answer: &Value, is_secure: bool) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
-        instances(answer.to_string().as_bytes(), ServiceCombRules { is_secure, default_weight: 100 })
+        read_servicecomb_instances(
+            answer.to_string().as_bytes(),
+            ServiceCombRules { is_secure, default_weight: 100 },
+        )
     }
 
     #[test]
@@ -169,10 +174,10 @@ mod tests {
             "endpoints": ["highway://10.0.0.1:70", "rest://10.0.0.1:443?sslEnabled=true", "rest://10.0.0.1:80"],
             "properties": {"weight": "5", "tag": "a"}, "dataCenterInfo": {"name": "d", "availableZone": "z"}}]});
         let (found, reason) = read(&answer, false).unwrap();
-        assert_eq!((shown(&found), reason), (vec!["10.0.0.1:80 5".to_owned()], None));
+        assert_eq!((show_instances(&found), reason), (vec!["10.0.0.1:80 5".to_owned()], None));
         let names: Vec<&str> = found[0].metadata.keys().map(|name| &**name).collect();
         assert_eq!(names, ["tag", "version", "zone"]);
-        assert_eq!(shown(&read(&answer, true).unwrap().0), ["10.0.0.1:443 5"]);
+        assert_eq!(show_instances(&read(&answer, true).unwrap().0), ["10.0.0.1:443 5"]);
     }
 
     #[test]
@@ -186,7 +191,11 @@ mod tests {
         for text in ["", "x", "[]", "{\"instances\":[{", "{\"error\":\"no backend\"}", "{\"Instances\":null}"]
         {
             assert!(
-                instances(text.as_bytes(), ServiceCombRules { is_secure: false, default_weight: 1 }).is_err(),
+                read_servicecomb_instances(
+                    text.as_bytes(),
+                    ServiceCombRules { is_secure: false, default_weight: 1 }
+                )
+                .is_err(),
                 "{text}"
             );
         }
@@ -195,10 +204,18 @@ mod tests {
     #[test]
     fn refusals_tell_unknown_services() {
         let unknown = br#"{"errorCode":"400012","errorMessage":"Micro-service does not exist","detail":"x"}"#;
-        assert_eq!(refusal(400, unknown), (true, "code 400012: Micro-service does not exist".to_owned()));
-        assert_eq!(refusal(401, br#"{"errorCode":"401201"}"#), (false, "code 401201:".to_owned() + " "));
-        assert_eq!(refusal(502, b"<html>"), (false, "status 502".to_owned()));
-        assert_eq!(token(br#"{"token":"t"}"#), Ok("t".to_owned()));
-        assert!(token(b"{}").is_err() && token(b"{\"token\":\"\"}").is_err());
+        assert_eq!(
+            read_servicecomb_refusal(400, unknown),
+            (true, "code 400012: Micro-service does not exist".to_owned())
+        );
+        assert_eq!(
+            read_servicecomb_refusal(401, br#"{"errorCode":"401201"}"#),
+            (false, "code 401201:".to_owned() + " ")
+        );
+        assert_eq!(read_servicecomb_refusal(502, b"<html>"), (false, "status 502".to_owned()));
+        assert_eq!(read_servicecomb_token(br#"{"token":"t"}"#), Ok("t".to_owned()));
+        assert!(
+            read_servicecomb_token(b"{}").is_err() && read_servicecomb_token(b"{\"token\":\"\"}").is_err()
+        );
     }
 }

@@ -49,7 +49,7 @@ impl ServiceCombClient {
             401 | 403 => return Err(PollFailure::Service(reply.ok().err().unwrap_or_default())),
             502..=504 => return Err(PollFailure::Registry(reply.ok().err().unwrap_or_default())),
             status => {
-                let (is_unknown, reason) = answer::refusal(status, &reply.body);
+                let (is_unknown, reason) = answer::read_servicecomb_refusal(status, &reply.body);
                 return match is_unknown {
                     true => Ok(PollAnswer::Whole(ServiceLookup::Unknown, None)),
                     false => Err(PollFailure::Service(reason)),
@@ -57,7 +57,8 @@ impl ServiceCombClient {
             }
         }
         let rules = ServiceCombRules { is_secure: is_secure(key), default_weight: self.weight };
-        let (instances, reason) = answer::instances(&reply.body, rules).map_err(PollFailure::Service)?;
+        let (instances, reason) =
+            answer::read_servicecomb_instances(&reply.body, rules).map_err(PollFailure::Service)?;
         let revision = reply.field("x-resource-revision");
         let revision = revision.filter(|revision| revision.len() <= MAX_REVISION_BYTES).map(str::to_owned);
         Ok(PollAnswer::Whole(ServiceLookup::Instances(instances, reason), revision))
@@ -125,7 +126,7 @@ impl ServiceCombClient {
         let call = RegistryRequest::with_body(Method::POST, "/v4/token", "application/json", body);
         let reply =
             self.client.call(&call.with(DOMAIN, &self.place.domain)).await.map_err(PollFailure::Registry)?;
-        let token = reply.ok().and_then(answer::token);
+        let token = reply.ok().and_then(answer::read_servicecomb_token);
         *held =
             Some(token.map_err(|reason| {
                 PollFailure::Registry(format!("the login of `{user}` failed: {reason}"))

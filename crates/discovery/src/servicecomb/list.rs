@@ -11,7 +11,11 @@ use crate::auto_routes::Names;
 use crate::parts::read_names;
 
 /// Asks for the list without end; ends at once where no routes are made of it.
-pub(super) async fn follow(asker: Arc<ServiceCombClient>, services: Services, interval: Duration) {
+pub(super) async fn follow_servicecomb_services(
+    asker: Arc<ServiceCombClient>,
+    services: Services,
+    interval: Duration,
+) {
     let Some(of) = services.list_of() else { return };
     let app_id = of.args.get("app_id").map_or(asker.app_id(), |id| &**id);
     let ask = async || match asker.microservices().await {

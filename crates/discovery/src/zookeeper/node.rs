@@ -5,7 +5,7 @@ use model::discovery::ServiceInstance;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::parts::{host, metadata, port, read_message, weight};
+use crate::parts::{metadata, parse_host, parse_weight, port, read_message};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -22,7 +22,7 @@ struct ZooKeeperNode {
 ///
 /// # Errors
 /// The data is no instance.
-pub(super) fn instance(
+pub(super) fn read_zookeeper_instance(
     data: &[u8],
     is_secure: bool,
     default_weight: u32,
@@ -41,9 +41,9 @@ pub(super) fn instance(
     };
     let written = facts.remove("weight").map(|weight| Value::String(weight.into()));
     Ok(Some(ServiceInstance {
-        host: host(node.address.as_deref().ok_or("it has no address")?)?,
+        host: parse_host(node.address.as_deref().ok_or("it has no address")?)?,
         port: port(chosen)?,
-        weight: weight(written.as_ref(), default_weight)?,
+        weight: parse_weight(written.as_ref(), default_weight)?,
         metadata: facts,
         ..ServiceInstance::default()
     }))
@@ -54,10 +54,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::parts::shown;
+    use crate::parts::show_instances;
 
     fn read(node: &Value, is_secure: bool) -> Result<Option<ServiceInstance>, String> {
-        instance(node.to_string().as_bytes(), is_secure, 100)
+        read_zookeeper_instance(node.to_string().as_bytes(), is_secure, 100)
     }
 
     #[test]
@@ -67,10 +67,10 @@ mod tests {
             "registrationTimeUTC": 1, "serviceType": "DYNAMIC", "uriSpec": {"parts": []}});
         let plain = read(&node, false).unwrap().unwrap();
         assert_eq!(plain.metadata.len(), 1);
-        assert_eq!(shown(&[plain]), ["10.0.0.1:80 3"]);
-        assert_eq!(shown(&[read(&node, true).unwrap().unwrap()]), ["10.0.0.1:443 3"]);
+        assert_eq!(show_instances(&[plain]), ["10.0.0.1:80 3"]);
+        assert_eq!(show_instances(&[read(&node, true).unwrap().unwrap()]), ["10.0.0.1:443 3"]);
         let secure_only = json!({"address": "h", "port": null, "sslPort": 443, "payload": null});
-        assert_eq!(shown(&[read(&secure_only, false).unwrap().unwrap()]), ["h:443 100"]);
+        assert_eq!(show_instances(&[read(&secure_only, false).unwrap().unwrap()]), ["h:443 100"]);
     }
 
     #[test]
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(read(&json!({"port": 80}), false).unwrap_err(), "it has no address");
         assert!(read(&json!({"address": "a b", "port": 80}), false).is_err());
         for text in ["", "x", "[]", "{\"address\":7}"] {
-            assert!(instance(text.as_bytes(), false, 1).is_err(), "{text}");
+            assert!(read_zookeeper_instance(text.as_bytes(), false, 1).is_err(), "{text}");
         }
     }
 }

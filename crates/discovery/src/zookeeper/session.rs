@@ -72,7 +72,7 @@ impl ZooKeeperSession {
             let (reader, mut writer) = split(stream(server, opening).await?);
             let mut reader = FrameReader::new(reader);
             let session_ms = i32::try_from(opening.session_timeout.as_millis()).unwrap_or(i32::MAX);
-            write(&mut writer, &wire::connect(session_ms)).await?;
+            write(&mut writer, &wire::encode_connect(session_ms)).await?;
             let granted = wire::connected(&reader.next().await?.bytes)?;
             reader.length_max = MAX_DROPPED_BYTES;
             if let Some((scheme, credentials)) = credentials {
@@ -102,7 +102,7 @@ impl ZooKeeperSession {
     /// # Errors
     /// The connection is lost.
     pub(super) async fn send(&mut self, xid: i32, request: &ZooKeeperRequest) -> Result<(), String> {
-        self.write(&wire::request(xid, request)).await
+        self.write(&wire::encode_request(xid, request)).await
     }
 
     /// The next frame; none when a ping is due. It may be dropped and called again.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-use super::wire::{NO_NODE, ZooKeeperRequest, children, data, refusal};
+use super::wire::{NO_NODE, ZooKeeperRequest, children, data, describe_error_code};
 
 /// The nodes of one service.
 #[derive(Debug, Default)]
@@ -81,7 +81,7 @@ impl ServiceTree {
                     // The node was made between the two requests.
                     0 => self.list(&path),
                     NO_NODE => {}
-                    other => return Ok(self.refuse(&path, refusal(other, &path))),
+                    other => return Ok(self.refuse(&path, describe_error_code(other, &path))),
                 }
                 Ok(None)
             }
@@ -143,7 +143,7 @@ impl ServiceTree {
         }
         let names = match code {
             0 => children(body),
-            other => Err(refusal(other, &path)),
+            other => Err(describe_error_code(other, &path)),
         };
         let names = match names {
             Ok(names) => names,
@@ -173,7 +173,7 @@ impl ServiceTree {
             0 => data(body).map(Some),
             // The node is gone; the watch of the list has fired.
             NO_NODE => Ok(None),
-            other => Err(refusal(other, path)),
+            other => Err(describe_error_code(other, path)),
         };
         match read {
             Ok(Some(data)) if service.nodes.contains_key(node) => {

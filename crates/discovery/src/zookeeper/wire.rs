@@ -25,7 +25,7 @@ pub(super) enum ZooKeeperFrame {
 }
 
 /// A request to open a session. A reader needs no session of its past.
-pub(super) fn connect(session_timeout_ms: i32) -> Vec<u8> {
+pub(super) fn encode_connect(session_timeout_ms: i32) -> Vec<u8> {
     let mut out = Vec::with_capacity(49);
     out.extend(0_i32.to_be_bytes());
     out.extend(0_i64.to_be_bytes());
@@ -72,7 +72,7 @@ pub(super) fn ping() -> Vec<u8> {
 }
 
 /// A request with its number.
-pub(super) fn request(xid: i32, request: &ZooKeeperRequest) -> Vec<u8> {
+pub(super) fn encode_request(xid: i32, request: &ZooKeeperRequest) -> Vec<u8> {
     let (operation, path) = match request {
         ZooKeeperRequest::Exists(path) => (EXISTS, path),
         ZooKeeperRequest::Data(path) => (GET_DATA, path),
@@ -146,7 +146,7 @@ pub(super) fn data(body: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// The meaning of an error code.
-pub(super) fn refusal(code: i32, path: &str) -> String {
+pub(super) fn describe_error_code(code: i32, path: &str) -> String {
     let path = shortened(path);
     match code {
         NO_AUTH => format!("the credentials may not read {path}"),
@@ -244,9 +244,9 @@ mod tests {
 
     #[test]
     fn requests_have_the_published_form() {
-        let bytes = request(7, &ZooKeeperRequest::Children("/a".to_owned()));
+        let bytes = encode_request(7, &ZooKeeperRequest::Children("/a".to_owned()));
         assert_eq!(bytes, [0, 0, 0, 15, 0, 0, 0, 7, 0, 0, 0, 12, 0, 0, 0, 2, b'/', b'a', 1]);
-        assert_eq!(connect(1000).len(), 4 + 45);
+        assert_eq!(encode_connect(1000).len(), 4 + 45);
         assert_eq!(ping(), [0, 0, 0, 8, 255, 255, 255, 254, 0, 0, 0, 11]);
     }
 
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(children(&listed(&["a", "b"])), Ok(vec!["a".to_owned(), "b".to_owned()]));
         assert_eq!(data(&[0, 0, 0, 1, b'x', 9, 9]), Ok(b"x".to_vec()));
         assert_eq!(data(&[255; 4]), Ok(Vec::new()));
-        assert_eq!(connected(&connect(1000)[4..]), Err("the server refuses a session".to_owned()));
+        assert_eq!(connected(&encode_connect(1000)[4..]), Err("the server refuses a session".to_owned()));
     }
 
     #[test]

@@ -250,7 +250,7 @@ impl Exchange {
             Builtin::RespBody => self.response_copy().map(Value::borrowed),
             Builtin::GrpcStatus => self.grpc?.status.map(Value::from),
             Builtin::BytesSent => Some(Value::from(self.stats.response_bytes)),
-            Builtin::RequestTime => Some(Value::owned(time::seconds(self.elapsed_ns() / 1_000_000))),
+            Builtin::RequestTime => Some(Value::owned(time::format_seconds(self.elapsed_ns() / 1_000_000))),
             Builtin::Msec => Some(Value::owned(time::unix_seconds(time::began(self)))),
             Builtin::TimeIso8601 => Some(Value::owned(time::iso8601(time::began(self).0))),
             Builtin::TimeLocal => Some(Value::owned(time::common_log(time::began(self).0))),
@@ -349,7 +349,7 @@ fn target(path: &[u8], query: Option<&[u8]>) -> Vec<u8> {
 }
 
 fn seconds(us: u64) -> String {
-    String::from_utf8(time::seconds(us / 1_000)).expect("digits and a point")
+    String::from_utf8(time::format_seconds(us / 1_000)).expect("digits and a point")
 }
 
 fn address<'a>(address: IpAddr) -> Value<'a> {

@@ -3,7 +3,7 @@
 
 use parking_lot::Mutex;
 
-use super::histogram::{BUCKETS, bucket_of};
+use super::histogram::{BUCKETS, bucket_index};
 use crate::exchange::{Exchange, TraceContext};
 
 /// A request with a trace that is reported.
@@ -39,7 +39,7 @@ impl Exemplars {
         let unix_ms = seconds * 1_000 + u64::from(nanoseconds) / 1_000_000;
         // The lock is held by a scrape for the copy of one array at most.
         let mut kept = self.0.lock();
-        kept.get_or_insert_default()[bucket_of(us)] = Some(Exemplar { trace, us, unix_ms });
+        kept.get_or_insert_default()[bucket_index(us)] = Some(Exemplar { trace, us, unix_ms });
     }
 
     /// Puts those of this worker into `newest`, where they are newer.

@@ -11,7 +11,7 @@ pub const BUCKETS: usize = BOUNDS_MS.len() + 1;
 
 /// The bucket of a sample.
 #[inline]
-pub fn bucket_of(us: u64) -> usize {
+pub fn bucket_index(us: u64) -> usize {
     let ms = us.div_ceil(1_000);
     BOUNDS_MS.iter().position(|bound| ms <= *bound).unwrap_or(BOUNDS_MS.len())
 }
@@ -27,7 +27,7 @@ impl Histogram {
     /// Counts a sample. Only one thread may ever call this on one histogram.
     #[inline]
     pub fn record(&self, us: u64) {
-        bump(&self.counts[bucket_of(us)], 1);
+        bump(&self.counts[bucket_index(us)], 1);
         bump(&self.sum_us, us);
     }
 

@@ -200,7 +200,7 @@ impl Queues {
         known.push(Arc::downgrade(&shared));
         drop(known);
         let task = shared.clone();
-        thread.run(move |client| env::spawn(flush::run(task, receiver, sink.into(), client)));
+        thread.run(move |client| env::spawn(flush::run_batch_queue(task, receiver, sink.into(), client)));
         BatchQueue { shared, entries }
     }
 

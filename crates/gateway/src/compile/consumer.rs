@@ -154,7 +154,8 @@ impl SnapshotCompiler {
             let name = match self.kinds.get(effective.name).copied() {
                 Some(kind) if kind.auth => continue,
                 Some(kind) => Some(kind.name),
-                None => extension::served(&self.fixed, snapshot, effective.name).map(|served| served.name()),
+                None => extension::find_served_versions(&self.fixed, snapshot, effective.name)
+                    .map(|served| served.name()),
             };
             // The limit of a group is one limit for all its consumers.
             let owner = if effective.provenance == Provenance::ConsumerGroup { group_key } else { None };

@@ -35,7 +35,7 @@ pub(super) struct ServedVersions<'a> {
 }
 
 /// The extension of that name that can serve.
-pub(super) fn served<'a>(
+pub(super) fn find_served_versions<'a>(
     fixed: &'a FixedExtensions,
     snapshot: &'a Snapshot,
     name: &str,
@@ -66,7 +66,7 @@ pub(super) fn endpoints(fixed: &FixedExtensions, snapshot: &Snapshot) -> Vec<Loa
     let mut written: Vec<&str> = written.filter(|name| !fixed.contains_key(name)).collect();
     written.sort_unstable();
     names.append(&mut written);
-    let served = names.into_iter().filter_map(|name| served(fixed, snapshot, name));
+    let served = names.into_iter().filter_map(|name| find_served_versions(fixed, snapshot, name));
     served.flat_map(|served| served.active.0.extension.public_endpoints().to_vec()).collect()
 }
 

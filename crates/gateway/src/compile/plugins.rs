@@ -58,7 +58,8 @@ impl SnapshotCompiler {
         // change.
         let is_whole = |kind: &&PluginKind| kind.parts.is_empty() && !kind.opens_endpoints;
         let whole = kind.filter(is_whole).map(|kind| kind.name);
-        let served = if kind.is_none() { extension::served(&self.fixed, snapshot, name) } else { None };
+        let served =
+            if kind.is_none() { extension::find_served_versions(&self.fixed, snapshot, name) } else { None };
         if let Some(served) = &served {
             version ^= served.version();
         }
@@ -292,7 +293,9 @@ impl<'c> PluginBuildContext<'c> {
     /// The plugin of that name.
     fn source(&self, name: &str) -> Option<PluginSource<'c>> {
         let kind = self.kinds.get(name).copied().map(PluginSource::Kind);
-        kind.or_else(|| extension::served(self.fixed, self.snapshot, name).map(PluginSource::Extension))
+        kind.or_else(|| {
+            extension::find_served_versions(self.fixed, self.snapshot, name).map(PluginSource::Extension)
+        })
     }
 
     fn prepare<'a>(&self, owner: &str, name: &str, config: &'a Value) -> Result<Option<Prepared<'a>>, String>

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use model::secret_reference::{SecretValues, is_reference};
+use model::secret_reference::{SecretValues, is_secret_reference};
 use serde_json::Value;
 use stdx::hash::hash_bytes;
 
@@ -76,7 +76,7 @@ pub(super) fn require_secrets(schema: &Value, config: &Value) -> Result<(), Stri
 
 fn has_reference(value: &Value) -> bool {
     match value {
-        Value::String(text) => is_reference(text),
+        Value::String(text) => is_secret_reference(text),
         Value::Array(items) => items.iter().any(has_reference),
         Value::Object(fields) => fields.values().any(has_reference),
         _ => false,
@@ -85,7 +85,7 @@ fn has_reference(value: &Value) -> bool {
 
 fn replace(value: &mut Value, with: &mut dyn FnMut(&mut String)) {
     match value {
-        Value::String(text) if is_reference(text) => with(text),
+        Value::String(text) if is_secret_reference(text) => with(text),
         Value::Array(items) => items.iter_mut().for_each(|item| replace(item, with)),
         Value::Object(fields) => fields.values_mut().for_each(|field| replace(field, with)),
         _ => {}

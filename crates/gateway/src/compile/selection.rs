@@ -60,7 +60,7 @@ impl SnapshotCompiler {
 
 fn slow_start(written: &WrittenSlowStart) -> SlowStart {
     SlowStart {
-        window_ms: super::upstream::milliseconds(written.window).max(1),
+        window_ms: super::upstream::saturating_ms(written.window).max(1),
         least: f64::from(written.min_weight_percent) / 100.0,
     }
 }
@@ -92,7 +92,7 @@ fn sticky(identity: &str, written: &WrittenSticky, before: Option<&Sticky>) -> R
     let mode = match written.mode {
         WrittenMode::Set => StickyMode::Set(attributes(written).into()),
         WrittenMode::Learn => {
-            let ttl_ms = written.ttl.map_or(LEARNED_TTL_MS, super::upstream::milliseconds);
+            let ttl_ms = written.ttl.map_or(LEARNED_TTL_MS, super::upstream::saturating_ms);
             let known = match before {
                 Some(Sticky { mode: StickyMode::Learn { sessions, .. }, cookie, .. })
                     if *cookie == written.cookie =>

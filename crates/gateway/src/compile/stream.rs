@@ -11,7 +11,7 @@ use model::{Id, ObjectKey, ObjectKind};
 
 use super::SnapshotCompiler;
 use super::consumer::in_force_or_closed;
-use super::upstream::milliseconds;
+use super::upstream::saturating_ms;
 use crate::runtime::StreamRoute;
 use crate::runtime::stream_route::{
     DatagramOptions, NamePattern, ProxyHeader, SessionKind, SpokenProtocol, StreamMatch, StreamTarget,
@@ -111,8 +111,8 @@ impl SnapshotCompiler {
                 }
                 None => ProxyHeader::OfListener,
             },
-            idle_timeout_ms: milliseconds(written.idle_timeout),
-            session_timeout_ms: milliseconds(written.session_timeout),
+            idle_timeout_ms: saturating_ms(written.idle_timeout),
+            session_timeout_ms: saturating_ms(written.session_timeout),
             datagrams: written.udp.map_or(DatagramOptions::default(), |udp| DatagramOptions {
                 responses: udp.responses,
                 requests: udp.requests.unwrap_or(0),

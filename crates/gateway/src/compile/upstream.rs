@@ -182,7 +182,7 @@ impl SnapshotCompiler {
             protocol: protocol(written),
             needs_http2: matches!(written.scheme, UpstreamScheme::Grpc | UpstreamScheme::Grpcs),
             retries: written.retries,
-            retry_timeout_ms: written.retry_timeout.map_or(0, milliseconds),
+            retry_timeout_ms: written.retry_timeout.map_or(0, saturating_ms),
             retry,
             deadline: written.deadline.as_deref().map(retry::deadline),
             timeouts: written.timeout.as_ref().map_or(self.default_timeouts, route::timeouts),
@@ -233,14 +233,14 @@ fn keep_alive(written: &Written) -> KeepAlive {
     let pool = written.keepalive_pool.as_ref();
     let keep_alive = pool.map_or_else(KeepAlive::default, |pool| KeepAlive {
         size: pool.size,
-        idle_timeout_ms: milliseconds(pool.idle_timeout),
+        idle_timeout_ms: saturating_ms(pool.idle_timeout),
         requests: pool.requests,
         max_connections,
     });
     KeepAlive { max_connections, ..keep_alive }
 }
 
-pub(super) fn milliseconds(duration: Duration) -> u64 {
+pub(super) fn saturating_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -12,7 +12,7 @@ use net::env::random_u64;
 ///
 /// # Errors
 /// It asks for another protocol (RFC 9220 section 3 names 501 for that).
-fn accept(exchange: &mut Exchange) -> Result<(), ExchangeFailure> {
+fn accept_extended_connect(exchange: &mut Exchange) -> Result<(), ExchangeFailure> {
     let is_websocket =
         exchange.request.upgrade_text().is_some_and(|text| text.eq_ignore_ascii_case(b"websocket"));
     if !is_websocket {
@@ -40,7 +40,7 @@ pub(super) fn head_refusal(exchange: &mut Exchange) -> Option<ExchangeFailure> {
     }
     let is_connect = exchange.request.method == Method::Connect;
     if is_connect && exchange.request.upgrade_text().is_some() {
-        return accept(exchange).err();
+        return accept_extended_connect(exchange).err();
     }
     None
 }

@@ -15,7 +15,11 @@ pub(super) const UNTRUSTED_HEADER: &str =
     "its peer is not in proxy_protocol_from and sends a PROXY protocol header";
 
 /// Counts a connection with a header that is refused, and tells the operator.
-pub(super) fn refuse(timer: &ConnectionTimer, identity: &ConnectionIdentity, reason: &dyn Display) {
+pub(super) fn refuse_proxy_header(
+    timer: &ConnectionTimer,
+    identity: &ConnectionIdentity,
+    reason: &dyn Display,
+) {
     let context = &timer.context;
     context.status.failures.refused(ConnectionRefusal::ProxyProtocol);
     if let Some(count) = REFUSED.add(1, context.local.now_ms()) {

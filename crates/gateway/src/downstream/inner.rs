@@ -70,7 +70,7 @@ async fn serve(context: Rc<WorkerContext>, request: InnerRequest, asker: oneshot
         limit_ms => limit_ms.min(request.timeout_ms),
     };
     deadline.set_cap((exchange.times.started_ns / 1_000_000).saturating_add(limit_ms));
-    let served = Box::pin(pipeline::run(&context, exchange, &mut stream, &deadline)).await;
+    let served = Box::pin(pipeline::run_pipeline(&context, exchange, &mut stream, &deadline)).await;
     pipeline::log(&context, exchange, served.log);
     let is_late = exchange.failure.as_ref().is_some_and(|failure| failure.cause == Cause::RequestTimeout);
     stream.answer(is_late);

@@ -12,23 +12,29 @@ use net::listener::Application;
 
 /// Serves a connection by the protocols of its listener, in a task of its own. Its peer's address is counted
 /// by now.
-pub(crate) fn serve(arrival: TcpArrival, timer: ConnectionTimer) {
+pub(crate) fn serve_protocol_layers(arrival: TcpArrival, timer: ConnectionTimer) {
     let protocols = arrival.identity.listener.listener.wanted().protocols;
     match protocols.application {
         Application::Http1 if protocols.tls => {
-            env::spawn(tls::serve(arrival, timer));
+            env::spawn(tls::serve_tls_connection(arrival, timer));
         }
         Application::Stream if protocols.tls => {
-            env::spawn(tls::serve(arrival, timer));
+            env::spawn(tls::serve_tls_connection(arrival, timer));
         }
         Application::Stream => {
             let TcpArrival { stream, identity, counted } = arrival;
-            env::spawn(stream::serve(OpenedConnection::new(stream.into(), identity, counted, timer, None)));
+            env::spawn(stream::serve_stream_session(OpenedConnection::new(
+                stream.into(),
+                identity,
+                counted,
+                timer,
+                None,
+            )));
         }
         Application::Http1 => {
             let TcpArrival { stream, identity, counted } = arrival;
             let connection = H1Connection::new(stream.into(), identity, counted, None);
-            env::spawn(h1::serve(connection, timer));
+            env::spawn(h1::serve_h1_connection(connection, timer));
         }
     }
 }

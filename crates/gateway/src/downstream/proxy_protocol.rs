@@ -17,7 +17,7 @@ use std::rc::Rc;
 use super::arrival::{ConnectionIdentity, TcpArrival, within_deadline};
 use super::connection_guard::AddressPlace;
 use super::h1::timer::ConnectionTimer;
-use super::header_refusal::{UNTRUSTED_HEADER, refuse};
+use super::header_refusal::{UNTRUSTED_HEADER, refuse_proxy_header};
 use super::layers;
 use crate::observe::failures::ConnectionRefusal;
 use exchange::client_address::{RealIpOptions, contains};
@@ -56,7 +56,7 @@ pub(crate) fn refuses(listener: &Listener, options: &RealIpOptions, peer: Socket
 /// Serves a trusted peer: reads the header, then serves the connection by the other protocols of its
 /// listener. Its place among the connections is counted; that of its address is claimed here, for the client
 /// that the header names.
-pub(crate) async fn serve(arrival: TcpArrival, timer: ConnectionTimer) {
+pub(crate) async fn serve_proxy_protocol(arrival: TcpArrival, timer: ConnectionTimer) {
     let TcpArrival { mut stream, identity, counted } = arrival;
     let local = &timer.context.clone().local;
     let ends_ms = local.now_ms() + local.options.limits.head_timeout_ms;
@@ -89,7 +89,7 @@ pub(crate) async fn serve(arrival: TcpArrival, timer: ConnectionTimer) {
         None if gives_way || identity.listener.queue().is_some() => return,
         None => ProxyHeaderFault::Late,
     };
-    refuse(&timer, &identity, &fault);
+    refuse_proxy_header(&timer, &identity, &fault);
     stream.reset_on_close();
 }
 
@@ -100,7 +100,7 @@ fn claim_and_serve(arrival: TcpArrival, timer: ConnectionTimer) {
         timer.context.status.failures.refused(ConnectionRefusal::MaxConnectionsPerAddress);
         return arrival.stream.reset_on_close();
     }
-    layers::serve(arrival, timer);
+    layers::serve_protocol_layers(arrival, timer);
 }
 
 /// Serves a peer that is not trusted, at a listener where the header may be missing. Its address is counted
@@ -108,7 +108,7 @@ fn claim_and_serve(arrival: TcpArrival, timer: ConnectionTimer) {
 pub(crate) fn serve_untrusted(arrival: TcpArrival, timer: ConnectionTimer) {
     let protocols = arrival.identity.listener.listener.wanted().protocols;
     if protocols.application == Application::Stream && !protocols.tls {
-        return layers::serve(arrival, timer);
+        return layers::serve_protocol_layers(arrival, timer);
     }
     env::spawn(look_then_serve(arrival, timer));
 }
@@ -124,10 +124,10 @@ async fn look_then_serve(arrival: TcpArrival, timer: ConnectionTimer) {
     match outcome {
         Some(Ok(false)) => {
             let counted = place.into_guard();
-            layers::serve(TcpArrival { stream, identity, counted }, timer);
+            layers::serve_protocol_layers(TcpArrival { stream, identity, counted }, timer);
         }
         Some(Ok(true)) => {
-            refuse(&timer, &identity, &UNTRUSTED_HEADER);
+            refuse_proxy_header(&timer, &identity, &UNTRUSTED_HEADER);
             stream.reset_on_close();
         }
         Some(Err(_)) | None => {}

@@ -26,7 +26,7 @@ use passing::PassingSession;
 use record::SessionRecord;
 
 /// Serves the session until both sides have closed.
-pub(crate) fn serve(opened: OpenedConnection) -> impl Future<Output = ()> {
+pub(crate) fn serve_stream_session(opened: OpenedConnection) -> impl Future<Output = ()> {
     // In pooled memory, because the session needs this state only at its beginning.
     SessionTask::Beginning(PooledBox::pin(begin(opened)))
 }
@@ -61,14 +61,14 @@ impl<B: Future<Output = Option<PassingSession>>> Future for SessionTask<B> {
 async fn begin(mut opened: OpenedConnection) -> Option<PassingSession> {
     let context = opened.timer.context.clone();
     let mut record = Box::new(SessionRecord::begin(&context, opened.session()));
-    match open::open(&mut opened, &mut record).await {
+    match open::open_session(&mut opened, &mut record).await {
         Ok(SessionOpening::Connected(node)) => Some(PassingSession::new(opened, *node, record)),
         Ok(SessionOpening::Http(first_bytes)) => {
             record.become_http();
             let OpenedConnection { stream, identity, place, timer, tls } = opened;
             let mut connection = H1Connection::new(stream, identity, place.into_guard(), tls);
             connection.input = (!first_bytes.is_empty()).then_some(first_bytes);
-            env::spawn(h1::serve::serve(connection, timer));
+            env::spawn(h1::serve::serve_h1_connection(connection, timer));
             None
         }
         Err(end) => {
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn waiting_session_takes_less_than_1_kib() {
-        let bytes = size_of_future(serve) + size_of::<SessionRecord>();
+        let bytes = size_of_future(serve_stream_session) + size_of::<SessionRecord>();
         assert!(bytes < 1024, "{bytes} bytes for a session that waits");
     }
 }

@@ -17,12 +17,12 @@ use exchange::exchange::TlsContext;
 use exchange::observe::histogram::bump;
 use net::env;
 use net::listener::Application;
-use net::tls::server::{AcceptFault, Accepted, Alpn, accept};
+use net::tls::server::{AcceptFault, Accepted, Alpn, accept_tls};
 use net::transport::Transport;
 
 /// Runs the handshake, then serves the connection in a task of its own, so that the handshake's state is
 /// freed.
-pub(crate) async fn serve(arrival: TcpArrival, timer: ConnectionTimer) {
+pub(crate) async fn serve_tls_connection(arrival: TcpArrival, timer: ConnectionTimer) {
     let TcpArrival { stream, identity, counted } = arrival;
     let peer = identity.peer.ip();
     let context = timer.context.clone();
@@ -36,7 +36,7 @@ pub(crate) async fn serve(arrival: TcpArrival, timer: ConnectionTimer) {
         true => Alpn::Http2,
         false => Alpn::Http1,
     };
-    let handshake = accept(stream, &tls, sites, alpn);
+    let handshake = accept_tls(stream, &tls, sites, alpn);
     let timeout_ms = context.local.options.limits.handshake_timeout_ms;
     let outcome = within_deadline(handshake, timeout_ms, identity.id, &identity.listener, &timer).await;
     timer.end_idle();
@@ -50,14 +50,14 @@ pub(crate) async fn serve(arrival: TcpArrival, timer: ConnectionTimer) {
             if is_stream {
                 let opened =
                     stream::OpenedConnection::new(stream.into(), identity, counted, timer, Some(tls));
-                env::spawn(stream::serve(opened));
+                env::spawn(stream::serve_stream_session(opened));
                 return;
             }
             let connection = H1Connection::new(stream.into(), identity, counted, Some(tls));
             if is_http2 {
-                env::spawn(h2::serve::serve(connection, timer));
+                env::spawn(h2::serve::serve_h2_connection(connection, timer));
             } else {
-                env::spawn(serve::serve(connection, timer));
+                env::spawn(serve::serve_h1_connection(connection, timer));
             }
         }
         Some(Err(AcceptFault::NotTls { stream: plain, is_text })) => {

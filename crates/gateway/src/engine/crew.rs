@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::life::{Seed, keep_alive};
+use super::life::{Seed, keep_worker_alive};
 use crate::command::{self, Handle, WorkerCommand};
 
 /// Most threads that are given up and still run. Each holds the memory of its connections and may use a whole
@@ -87,7 +87,7 @@ impl Crew {
     fn spawn(&self, index: usize, seat: usize, mut commands: Commands) -> io::Result<JoinHandle<Commands>> {
         let seed = Seed { index, seat, handle: self.handles[index].clone(), ..self.seed.clone() };
         std::thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
-            keep_alive(&seed, &mut commands);
+            keep_worker_alive(&seed, &mut commands);
             commands
         })
     }

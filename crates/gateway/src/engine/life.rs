@@ -47,7 +47,7 @@ pub(super) struct Seed {
 }
 
 /// Runs a worker, and runs it again after a panic: its connections are lost, its queue of commands is kept.
-pub(super) fn keep_alive(seed: &Seed, commands: &mut UnboundedReceiver<WorkerCommand>) {
+pub(super) fn keep_worker_alive(seed: &Seed, commands: &mut UnboundedReceiver<WorkerCommand>) {
     if seed.options.pin {
         pin_to_core(seed.seat);
     }
@@ -75,7 +75,7 @@ pub(super) fn keep_alive(seed: &Seed, commands: &mut UnboundedReceiver<WorkerCom
                 session_log,
             },
         };
-        let run = catch_unwind(AssertUnwindSafe(|| worker::run(parts, seed.peers.clone(), commands)));
+        let run = catch_unwind(AssertUnwindSafe(|| worker::run_worker(parts, seed.peers.clone(), commands)));
         seed.handle.status.configured.store(false, Ordering::Release);
         if !matches!(run, Ok(Ok(()))) {
             seed.handle.status.restarts.fetch_add(1, Ordering::Relaxed);

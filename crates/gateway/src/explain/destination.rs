@@ -22,7 +22,7 @@ const CANDIDATES_MAX: usize = 100;
 const CHOICES_MAX: usize = 20;
 
 /// The upstream that the request would go to: the one that a plugin has selected, else that of its route.
-pub(super) fn upstream<'r>(
+pub(super) fn resolve_upstream<'r>(
     generation: &'r Generation,
     route: Option<&Arc<CompiledRoute>>,
     selected: Option<&UpstreamRef>,
@@ -90,7 +90,7 @@ pub(super) fn forwarded(
     exchange.decision.is_upgrade = route.is_some_and(|route| route.enable_websocket)
         && upgrade::is_passed_on(exchange, upstream.protocol.is_http2(), length);
     let mut head = Vec::new();
-    encode::request_head(exchange, length, &mut head);
+    encode::write_h1_request_head(exchange, length, &mut head);
     let head = text(&head);
     let fields = head.lines().skip(1).filter_map(|line| line.split_once(": "));
     let written = route.map(|route| &*route.info.written);
@@ -145,7 +145,7 @@ pub(super) fn choices(
     choices: &[UpstreamChoice],
 ) -> Value {
     let of_choice = |choice: &UpstreamChoice| {
-        let found = upstream(generation, route, choice.upstream.as_ref());
+        let found = resolve_upstream(generation, route, choice.upstream.as_ref());
         json!({ "share": (choice.share * 10.0).round() / 10.0, "upstream": found.map(candidates) })
     };
     choices.iter().take(CHOICES_MAX).map(of_choice).collect()

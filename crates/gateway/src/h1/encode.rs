@@ -75,7 +75,7 @@ impl EntryLines {
 }
 
 /// Appends the head that an endpoint receives (RFC 9112 section 3), before a body of `length`.
-pub(crate) fn request_head(exchange: &Exchange, length: BodyLength, out: &mut Vec<u8>) {
+pub(crate) fn write_h1_request_head(exchange: &Exchange, length: BodyLength, out: &mut Vec<u8>) {
     let request = &exchange.request;
     encode::request_line(out, request.method_text(), exchange.forward_path(), exchange.forward_query());
     encode::field(out, "Host", exchange.target.forward_host.as_deref().unwrap_or(request.authority()));
@@ -97,7 +97,7 @@ pub(crate) fn request_head(exchange: &Exchange, length: BodyLength, out: &mut Ve
 
 /// Appends the head that a client receives, before a body of `length`. `keep_alive` says whether the
 /// connection stays open afterwards; `date` is for a response that carries none.
-pub(crate) fn response_head(
+pub(crate) fn write_h1_response_head(
     exchange: &Exchange,
     length: BodyLength,
     keep_alive: bool,

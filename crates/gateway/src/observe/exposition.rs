@@ -21,9 +21,9 @@ use stdx::prometheus_text::{header, sample, scalar};
 use stdx::threads::ThreadLife;
 
 /// Appends the counters that every worker keeps, whether or not the `prometheus` plugin is used.
-pub fn write_status<'a>(workers: impl Iterator<Item = &'a WorkerStatus> + Clone, text: &mut String) {
+pub fn write_worker_metrics<'a>(workers: impl Iterator<Item = &'a WorkerStatus> + Clone, text: &mut String) {
     write_failures(workers.clone(), text);
-    server_errors::write(workers.clone().map(|worker| &worker.server_errors), text);
+    server_errors::write_server_errors(workers.clone().map(|worker| &worker.server_errors), text);
     write_grpc(workers.clone(), text);
     write_retries(workers.clone(), text);
     write_stalls(workers.clone(), text);

@@ -131,7 +131,7 @@ impl ServerErrorTable {
 }
 
 /// Appends the sums of all workers to a scrape.
-pub(super) fn write<'a>(workers: impl Iterator<Item = &'a ServerErrors>, text: &mut String) {
+pub(super) fn write_server_errors<'a>(workers: impl Iterator<Item = &'a ServerErrors>, text: &mut String) {
     let mut sums: BTreeMap<ServerErrorLabels, u64> = BTreeMap::new();
     for worker in workers {
         let copy: Vec<(ServerErrorLabels, u64)> =
@@ -202,7 +202,7 @@ mod tests {
             errors.ended(&exchange);
         }
         let mut text = String::new();
-        write([&errors].into_iter(), &mut text);
+        write_server_errors([&errors].into_iter(), &mut text);
         let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         let sample = |code: u16, cause: &str, phase: &str| {
             format!(

@@ -101,7 +101,7 @@ impl WorkerTap {
         if !has_room && !is_kept {
             return;
         }
-        let record = record::of(exchange, revision, upstream);
+        let record = record::build_request_record(exchange, revision, upstream);
         if is_kept {
             self.keep(&record);
         }

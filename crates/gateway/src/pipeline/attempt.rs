@@ -11,7 +11,7 @@ use super::active_attempt::{ActiveAttempt, AttemptFailure, InFlightGuard, finish
 use super::attempt_limit::AttemptLimit;
 use super::attempt_policies::{self, AttemptPolicies};
 use super::attempt_policy::{AfterHead, AttemptPolicy, Attempting};
-use super::connect::connect;
+use super::connect::open_connection;
 use super::discard;
 use super::download;
 use super::download_wait::DownloadWait;
@@ -66,12 +66,12 @@ pub(super) fn make<'a, 'j: 'a, S: DownstreamStream>(
     held: HeldNode,
 ) -> impl Future<Output = Result<AttemptEnd, AttemptFailure>> {
     async move {
-        let attempt = match begin(journey, forwarding, held) {
+        let attempt = match begin_attempt(journey, forwarding, held) {
             BegunAttempt::Ready(attempt) => attempt,
             // In a pooled box, because nearly every attempt finds an open connection and needs no state for
             // this.
             BegunAttempt::Connecting(connecting) => {
-                PooledBox::pin(open(journey, forwarding, connecting)).await?
+                PooledBox::pin(connect_attempt(journey, forwarding, connecting)).await?
             }
         };
         let mut attempting = Attempting { journey, forwarding, attempt };
@@ -81,7 +81,7 @@ pub(super) fn make<'a, 'j: 'a, S: DownstreamStream>(
 }
 
 /// Begins an attempt on an open connection or, if a stale one is to be replaced, on a fresh one.
-fn begin<'j, S>(
+fn begin_attempt<'j, S>(
     journey: &mut Journey<'j, S>,
     forwarding: &Forwarding<'j>,
     held: HeldNode,
@@ -113,7 +113,7 @@ fn begin<'j, S>(
 }
 
 /// Opens the connection of an attempt.
-async fn open<'j, S: DownstreamStream>(
+async fn connect_attempt<'j, S: DownstreamStream>(
     journey: &mut Journey<'j, S>,
     forwarding: &Forwarding<'j>,
     connecting: ConnectingAttempt<'j>,
@@ -121,7 +121,7 @@ async fn open<'j, S: DownstreamStream>(
     let run = journey.run;
     let ConnectingAttempt { opening, in_flight, address, limit } = connecting;
     let timeout_ms = limit.shorten(forwarding.timeouts.connect_ms, run.local().now_ms()).unwrap_or(1);
-    match connect(run, opening, timeout_ms, journey.downstream).await {
+    match open_connection(run, opening, timeout_ms, journey.downstream).await {
         Ok(upstream_stream) => {
             let connect_us = micros(in_flight.started_ns, run.local().clock_ns());
             Ok(ActiveAttempt { upstream_stream, in_flight, address, connect_us, limit, hedged_by: None })
@@ -305,6 +305,6 @@ async fn switch_protocols<S: DownstreamStream>(
     }
     respond::respond_head(journey).await?;
     journey.downstream.start_response(journey.exchange, BodyLength::None);
-    respond::send(journey, &[]).await;
+    respond::send_whole_body(journey, &[]).await;
     Ok(ResponseOutcome::Tunnel)
 }

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use super::run::PipelineRun;
-use super::wait::{HALF_CLOSE_GRACE_MS, gone};
+use super::wait::{HALF_CLOSE_GRACE_MS, client_gone_failure};
 use crate::body::DownstreamStream;
 use exchange::failure::{Cause, ExchangeFailure};
 
@@ -12,7 +12,7 @@ use exchange::failure::{Cause, ExchangeFailure};
 ///
 /// # Errors
 /// When the client has gone away, or the exchange has had its time.
-pub(super) async fn wait<S: DownstreamStream>(
+pub(super) async fn wait_before_retry<S: DownstreamStream>(
     run: &PipelineRun<'_>,
     downstream: &mut S,
     wait_ms: u64,
@@ -30,7 +30,7 @@ pub(super) async fn wait<S: DownstreamStream>(
             return Poll::Ready(Err(ExchangeFailure::new(Cause::RequestTimeout, detail)));
         }
         if downstream.is_gone() || (armed && deadline.expired() && run.is_client_leaving.get()) {
-            return Poll::Ready(Err(gone()));
+            return Poll::Ready(Err(client_gone_failure()));
         }
         if !run.is_client_leaving.get() && downstream.poll_closed(cx).is_ready() {
             run.is_client_leaving.set(true);

@@ -21,7 +21,7 @@ use exchange::exchange::{AWAITED_BODY_MAX_BYTES, BodyArrival, ExchangeTimes};
 use exchange::failure::{Cause, ExchangeFailure};
 
 /// Reads the whole body, for a plugin; one that is longer than `limit_bytes` is refused.
-pub(super) async fn whole<S: DownstreamStream>(
+pub(super) async fn collect_whole_body<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
     limit_bytes: usize,
 ) -> Result<(), ExchangeFailure> {

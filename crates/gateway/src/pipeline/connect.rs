@@ -9,16 +9,16 @@ use stdx::pooled::PooledBox;
 
 use super::client_watch::{ClientWatch, GivenUp};
 use super::run::PipelineRun;
-use super::wait::gone;
+use super::wait::client_gone_failure;
 use crate::body::DownstreamStream;
-use crate::upstream::connect_failure::late;
+use crate::upstream::connect_failure::connect_timeout_failure;
 use crate::upstream::opening::WantedConnection;
 use crate::upstream::stream::PooledStream;
 use exchange::failure::ExchangeFailure;
 
 /// Opens a connection, with its TLS handshake, within `timeout_ms`. A client that closes its sending side is
 /// waited for as long as it would be for the head of a response (docs/decisions/0007-half-closed-clients.md).
-pub(super) async fn connect<S: DownstreamStream>(
+pub(super) async fn open_connection<S: DownstreamStream>(
     run: &PipelineRun<'_>,
     opening: WantedConnection,
     timeout_ms: u64,
@@ -34,8 +34,8 @@ pub(super) async fn connect<S: DownstreamStream>(
         }
         watch.poll(run, cx, downstream).map(|given_up| {
             Err(match given_up {
-                GivenUp::Late => late(in_handshake.get()),
-                GivenUp::ClientGone => gone(),
+                GivenUp::Late => connect_timeout_failure(in_handshake.get()),
+                GivenUp::ClientGone => client_gone_failure(),
             })
         })
     })

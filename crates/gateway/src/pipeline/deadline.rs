@@ -24,7 +24,7 @@ impl AttemptPolicy for UpstreamDeadline {
     }
 
     fn at_failure<S>(journey: &Journey<'_, S>, failure: ExchangeFailure) -> ExchangeFailure {
-        judge(journey.run, journey.exchange, failure)
+        attribute_timeout(journey.run, journey.exchange, failure)
     }
 }
 
@@ -32,7 +32,7 @@ impl AttemptPolicy for UpstreamDeadline {
 ///
 /// # Errors
 /// When the client's time is malformed, or already over.
-pub(super) fn begin(
+pub(super) fn start_deadline(
     run: &PipelineRun<'_>,
     exchange: &mut Exchange,
     policy: &DeadlinePolicy,
@@ -73,7 +73,11 @@ pub(super) fn pass_on_deadline(run: &PipelineRun<'_>, exchange: &mut Exchange, p
 /// The failure to record for `failure`: a timeout after the deadline of the upstream or of the call says
 /// nothing about the endpoint, because the client may have asked for less time than any endpoint needs.
 #[cold]
-pub(super) fn judge(run: &PipelineRun<'_>, exchange: &Exchange, failure: ExchangeFailure) -> ExchangeFailure {
+pub(super) fn attribute_timeout(
+    run: &PipelineRun<'_>,
+    exchange: &Exchange,
+    failure: ExchangeFailure,
+) -> ExchangeFailure {
     if !failure.cause.is_timeout() {
         return failure;
     }

@@ -51,7 +51,7 @@ pub(super) fn pass_on_response<'a, 'j: 'a, S: DownstreamStream, O: UpstreamStrea
             BodyLength::Known(_) | BodyLength::Unknown if has_no_body(status) => {
                 journey.downstream.start_response(journey.exchange, BodyLength::None);
                 upstream_stream.pause()?;
-                PooledBox::pin(respond::send(journey, &[])).await;
+                PooledBox::pin(respond::send_whole_body(journey, &[])).await;
                 return Ok(());
             }
             length => length,
@@ -133,7 +133,7 @@ async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
         return Err(ExchangeFailure::new(Cause::BufferLimit, "a plugin takes too long to edit the body"));
     }
     journey.exchange.note_response(&body);
-    if let Some(coded) = encode::whole(journey.run, journey.exchange, &body).await? {
+    if let Some(coded) = encode::encode_whole_body(journey.run, journey.exchange, &body).await? {
         body = coded;
     }
     journey.downstream.start_response(journey.exchange, phases::length_before(&trailers, &body));

@@ -103,7 +103,7 @@ pub(super) fn flush(exchange: &mut Exchange, sent: &mut Vec<u8>) -> Result<bool,
 ///
 /// # Errors
 /// When it cannot be coded, or memory is short.
-pub(super) async fn whole(
+pub(super) async fn encode_whole_body(
     run: &PipelineRun<'_>,
     exchange: &mut Exchange,
     body: &[u8],

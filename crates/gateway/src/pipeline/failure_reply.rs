@@ -24,7 +24,7 @@ const STYLE: &str = "html{font:16px/1.5 system-ui,sans-serif;color:#1f2328;backg
 
 /// The reply to the `failure` of the request in `exchange`.
 #[cold]
-pub(super) fn of(exchange: &Exchange, failure: &ExchangeFailure) -> BufferedReply {
+pub(super) fn build_failure_reply(exchange: &Exchange, failure: &ExchangeFailure) -> BufferedReply {
     let mut reply = body(exchange, failure);
     if let Some(given) = &failure.answer {
         reply = given_answer(given, reply);
@@ -176,7 +176,7 @@ mod tests {
         if let Some(id) = id {
             exchange.request_id.set(id.into());
         }
-        let reply = of(&exchange, failure);
+        let reply = build_failure_reply(&exchange, failure);
         let body = String::from_utf8(reply.body.to_vec()).unwrap();
         (reply, body)
     }

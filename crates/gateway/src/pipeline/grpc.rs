@@ -83,7 +83,7 @@ pub(super) fn check_version(exchange: &Exchange, upstream: &Upstream) -> Result<
 
 /// Turns the reply in `exchange` with this body, which the gateway or a plugin made, into a status of gRPC,
 /// which is in a head without a message. False if the request is no call, or the reply no error.
-pub(super) fn reply(exchange: &mut Exchange, body: &[u8], explanation: Option<&str>) -> bool {
+pub(super) fn convert_reply_to_grpc(exchange: &mut Exchange, body: &[u8], explanation: Option<&str>) -> bool {
     // A plugin that replies with success knows the protocol, or stands for a service.
     let is_success = exchange.failure.is_none() && exchange.response.status < 300;
     let Some(call) = exchange.grpc.as_mut().filter(|call| !is_success && !call.is_translated) else {

@@ -11,7 +11,7 @@ use super::journey::Journey;
 use super::phases;
 use super::request_failure;
 use super::upload::Progress;
-use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor, gone};
+use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor, client_gone_failure};
 use crate::body::{DownstreamStream, UpstreamStream};
 use crate::forward::upgrade;
 use crate::upstream::interim_rate::{InterimRate, TOO_MANY_INTERIM};
@@ -106,7 +106,11 @@ async fn wait_for_head<S: DownstreamStream>(
             };
         }
         if leaving {
-            return if run.deadline.expired() { Poll::Ready(Err(gone())) } else { Poll::Pending };
+            return if run.deadline.expired() {
+                Poll::Ready(Err(client_gone_failure()))
+            } else {
+                Poll::Pending
+            };
         }
         // The event loop reports the end once per exchange, possibly while the connection was opened.
         if progress != Progress::AwaitsClient

@@ -11,7 +11,7 @@ use exchange::plugin::{LOG_TASK_MS, LOG_TASKS_MAX, LogTask, PluginPhase};
 use net::env;
 
 /// Runs the log phase, and starts the tasks that plugins leave for afterwards.
-pub(super) fn run(context: &WorkerContext, exchange: &mut Exchange, chains: &Chains<'_>) {
+pub(super) fn run_log_phase(context: &WorkerContext, exchange: &mut Exchange, chains: &Chains<'_>) {
     if chains.has(PluginPhase::BeforeLog) {
         each(context, chains, PluginPhase::BeforeLog, exchange, |instance, exchange| {
             instance.plugin.request_ended(exchange);

@@ -93,7 +93,7 @@ pub(super) fn upstream_response(
 /// # Errors
 /// When a plugin waits too long, because the head must not be sent without its change.
 #[inline]
-pub(super) async fn response_head<S: DownstreamStream>(
+pub(super) async fn run_response_head_phase<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
 ) -> Result<(), ExchangeFailure> {
     for chain in journey.chains.both() {
@@ -268,7 +268,7 @@ fn enter(
 }
 
 /// Runs the request phases up to the selection of an endpoint; a reply ends the exchange.
-pub(super) async fn request<S: DownstreamStream>(
+pub(super) async fn run_request_phases<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
 ) -> Result<Option<LocalReply>, ExchangeFailure> {
     refuse_what_is_incomplete(journey.run, &journey.chains)?;
@@ -559,7 +559,7 @@ async fn collect_request_body<S: DownstreamStream>(
         journey.exchange.copies.request = Some(SharedCopy::new(copied, journey.run.local().shared.clone()));
     }
     if let Some((limit_bytes, number)) = limit {
-        let Err(failure) = Box::pin(collect::whole(journey, limit_bytes)).await else {
+        let Err(failure) = Box::pin(collect::collect_whole_body(journey, limit_bytes)).await else {
             return Ok(None);
         };
         let accepted_bytes = journey.exchange.max_request_body_bytes();

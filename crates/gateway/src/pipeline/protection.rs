@@ -12,7 +12,7 @@ use super::client_watch::{ClientWatch, GivenUp};
 use super::journey::Journey;
 use super::phases::Chains;
 use super::run::PipelineRun;
-use super::wait::gone;
+use super::wait::client_gone_failure;
 use crate::body::DownstreamStream;
 use crate::upstream::Upstream;
 use crate::upstream::protection::hold::{NodeHold, UpstreamPlace};
@@ -231,7 +231,7 @@ async fn wait<S: DownstreamStream>(
             Poll::Pending => {}
         }
         watch.poll(run, cx, journey.downstream).map(|given_up| match given_up {
-            GivenUp::ClientGone => Err(gone()),
+            GivenUp::ClientGone => Err(client_gone_failure()),
             GivenUp::Late if run.deadline.is_overdue() => {
                 Err(ExchangeFailure::new(Cause::RequestTimeout, "it waited for a place at the upstream"))
             }

@@ -74,7 +74,7 @@ pub(super) fn proxy<'a, 'j: 'a, S: DownstreamStream>(
             }
             let wait_ms = forwarding.retries.take_wait_ms();
             if wait_ms > 0 {
-                PooledBox::pin(backoff::wait(journey.run, journey.downstream, wait_ms)).await?;
+                PooledBox::pin(backoff::wait_before_retry(journey.run, journey.downstream, wait_ms)).await?;
             }
         }
     }
@@ -86,7 +86,7 @@ fn bound<S>(journey: &mut Journey<'_, S>, upstream: &Upstream) -> Result<(), Exc
     grpc::check_version(journey.exchange, upstream)?;
     grpc::bound_translated(journey.run, journey.exchange);
     match &upstream.deadline {
-        Some(policy) => deadline::begin(journey.run, journey.exchange, policy),
+        Some(policy) => deadline::start_deadline(journey.run, journey.exchange, policy),
         None => Ok(()),
     }
 }

@@ -28,7 +28,7 @@ use exchange::plugin::{BufferedReply, NO_ANSWER, PluginPhase, changed_body, tran
 const RETRY_AFTER_SECONDS: &str = "1";
 
 /// Sends the local reply for a failure.
-pub(super) async fn fail<S: DownstreamStream>(
+pub(super) async fn send_failure_reply<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
     failure: ExchangeFailure,
 ) -> PipelineOutcome {
@@ -48,7 +48,7 @@ pub(super) async fn fail<S: DownstreamStream>(
         journey.exchange.failure = Some(failure);
         return PipelineOutcome::Done;
     }
-    let mut answer = failure_reply::of(journey.exchange, &failure);
+    let mut answer = failure_reply::build_failure_reply(journey.exchange, &failure);
     if failure.cause == Cause::MethodRefused {
         // RFC 9110 section 15.5.6: a 405 names what is allowed.
         answer = answer.with_header("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, PURGE");
@@ -66,7 +66,7 @@ pub(super) async fn fail<S: DownstreamStream>(
     journey.exchange.failure = Some(failure);
     // This reply answers an undecided request; searches that the response phases give up are counted anew.
     journey.exchange.gave_up.set(None);
-    reply(journey, answer).await
+    send_local_reply(journey, answer).await
 }
 
 /// The failure to report for `failure`: exceeding the total time, if the exchange has used it up.
@@ -107,7 +107,7 @@ pub(super) fn slow(lost: TooSlow) -> ExchangeFailure {
 static MALFORMED_FIELDS: Pace = Pace::every_ms(10_000);
 
 /// Sends `reply`.
-pub(super) async fn reply<S: DownstreamStream>(
+pub(super) async fn send_local_reply<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
     mut reply: BufferedReply,
 ) -> PipelineOutcome {
@@ -132,9 +132,9 @@ pub(super) async fn reply<S: DownstreamStream>(
         (body, trailers) = (set_bare_failure(journey.run, journey.exchange, undecided), Headers::new());
     }
     let text = journey.exchange.failure.as_ref().map(failure_reply::explanation);
-    if grpc::reply(journey.exchange, &body, text.as_deref()) {
+    if grpc::convert_reply_to_grpc(journey.exchange, &body, text.as_deref()) {
         journey.downstream.start_response(journey.exchange, BodyLength::None);
-        send(journey, &[]).await;
+        send_whole_body(journey, &[]).await;
         return PipelineOutcome::Done;
     }
     let mut length =
@@ -152,7 +152,7 @@ pub(super) async fn reply<S: DownstreamStream>(
         trailers = Headers::new();
     }
     journey.exchange.note_response(&body);
-    match encode::whole(journey.run, journey.exchange, &body).await {
+    match encode::encode_whole_body(journey.run, journey.exchange, &body).await {
         Ok(None) => {}
         Ok(Some(coded)) => (length, body) = (phases::length_before(&trailers, &coded), coded),
         Err(failure) => {
@@ -199,7 +199,7 @@ fn set_bare_failure(run: &PipelineRun<'_>, exchange: &mut Exchange, undecided: O
     });
     // Without the reply that the configuration gives for it: a plugin was to edit that one.
     let failure = ExchangeFailure::new(failure.cause, failure.detail.clone());
-    let bare = failure_reply::of(exchange, &failure);
+    let bare = failure_reply::build_failure_reply(exchange, &failure);
     set_head(run, exchange, bare.status, &bare.headers);
     name_error(exchange);
     bare.body.into_owned()
@@ -250,7 +250,7 @@ pub(super) async fn respond_head<S: DownstreamStream>(
         }
     }
     if journey.chains.has(PluginPhase::ResponseHead) {
-        phases::response_head(journey).await?;
+        phases::run_response_head_phase(journey).await?;
     }
     if journey.chains.has(PluginPhase::ResponseBody)
         && phases::edits_response_body(journey.run.context, journey.exchange, &journey.chains)
@@ -268,7 +268,7 @@ pub(super) async fn respond_head<S: DownstreamStream>(
 }
 
 /// Sends a whole body and ends the response.
-pub(super) async fn send<S: DownstreamStream>(journey: &mut Journey<'_, S>, body: &[u8]) {
+pub(super) async fn send_whole_body<S: DownstreamStream>(journey: &mut Journey<'_, S>, body: &[u8]) {
     send_with_trailers(journey, body, &Headers::new()).await;
 }
 

@@ -164,7 +164,7 @@ impl Retries {
         }
         let reason = RetryReason::of(&failure, progress.sent);
         let report = self.report(upstream, exchange, reason, progress, body_is_whole);
-        let next = retry::after(&failure, report);
+        let next = retry::decide_retry(&failure, report);
         // An endpoint may close an idle connection at any time, so only the retry shows whether it is
         // healthy.
         if next != RetryDecision::SameNode {

@@ -36,7 +36,7 @@ pub(super) enum RetryDecision {
 }
 
 /// Decides what follows a failed attempt.
-pub(super) fn after(failure: &ExchangeFailure, report: RetryInput) -> RetryDecision {
+pub(super) fn decide_retry(failure: &ExchangeFailure, report: RetryInput) -> RetryDecision {
     let repeatable = match report.sent {
         Sent::Nothing => report.body_is_whole,
         // Work without a response may have been done, so only an idempotent request is retried.
@@ -90,29 +90,35 @@ mod tests {
         ];
         for (cause, sent, reused, is_repeatable, body_is_whole, repeated, want) in cases {
             let report = RetryInput { sent, reused, is_repeatable, body_is_whole, repeated, ..SAFE };
-            assert_eq!(after(&ExchangeFailure::new(cause, ""), report), want, "{cause:?} {report:?}");
+            assert_eq!(decide_retry(&ExchangeFailure::new(cause, ""), report), want, "{cause:?} {report:?}");
         }
         let gone = ExchangeFailure::new(Cause::ClientGone, "");
         let report = RetryInput { reused: true, ..SAFE };
-        assert_eq!(after(&gone, report), GiveUp, "the client's fault is not retried");
+        assert_eq!(decide_retry(&gone, report), GiveUp, "the client's fault is not retried");
     }
 
     #[test]
     fn policy_narrows_failures_and_adds_malformed_heads() {
         let broken = ExchangeFailure::new(Cause::NoResponse, "");
         let unwanted = RetryInput { sent: Sent::Unanswered, is_wanted: false, ..SAFE };
-        assert_eq!(after(&broken, unwanted), RetryDecision::GiveUp, "not among the conditions");
+        assert_eq!(decide_retry(&broken, unwanted), RetryDecision::GiveUp, "not among the conditions");
         let stale = RetryInput { reused: true, ..unwanted };
         assert_eq!(
-            after(&broken, stale),
+            decide_retry(&broken, stale),
             RetryDecision::SameNode,
             "a stale connection is replaced by any policy"
         );
-        assert_eq!(after(&broken, RetryInput { repeated: true, ..stale }), RetryDecision::GiveUp);
+        assert_eq!(decide_retry(&broken, RetryInput { repeated: true, ..stale }), RetryDecision::GiveUp);
         let malformed = ExchangeFailure::new(Cause::BadResponse, "");
         let wanted = RetryInput { sent: Sent::Answered, is_invalid_head: true, ..SAFE };
-        assert_eq!(after(&malformed, wanted), RetryDecision::OtherNode);
-        assert_eq!(after(&malformed, RetryInput { is_repeatable: false, ..wanted }), RetryDecision::GiveUp);
-        assert_eq!(after(&malformed, RetryInput { body_is_whole: false, ..wanted }), RetryDecision::GiveUp);
+        assert_eq!(decide_retry(&malformed, wanted), RetryDecision::OtherNode);
+        assert_eq!(
+            decide_retry(&malformed, RetryInput { is_repeatable: false, ..wanted }),
+            RetryDecision::GiveUp
+        );
+        assert_eq!(
+            decide_retry(&malformed, RetryInput { body_is_whole: false, ..wanted }),
+            RetryDecision::GiveUp
+        );
     }
 }

@@ -31,7 +31,7 @@ pub(super) async fn send_stored_reply<S: DownstreamStream>(
     if has_no_body(journey.exchange.response.status) {
         journey.exchange.response.headers.remove_known(FieldId::ContentLength);
         journey.downstream.start_response(journey.exchange, BodyLength::None);
-        respond::send(journey, &[]).await;
+        respond::send_whole_body(journey, &[]).await;
         return Ok(());
     }
     if journey.exchange.request.method == message::Method::Head {
@@ -45,17 +45,17 @@ pub(super) async fn send_stored_reply<S: DownstreamStream>(
             let _ = journey.exchange.response.headers.set_known(FieldId::ContentLength, length);
         }
         journey.downstream.start_response(journey.exchange, BodyLength::None);
-        respond::send(journey, &[]).await;
+        respond::send_whole_body(journey, &[]).await;
         return Ok(());
     }
     let need = body_need(journey.run, journey.exchange, &journey.chains);
     match reply.body {
         StoredBody::Whole(body) if matches!(need, BodyNeed::None | BodyNeed::Copy { .. }) => {
             journey.exchange.note_response(&body);
-            let coded = encode::whole(journey.run, journey.exchange, &body).await?;
+            let coded = encode::encode_whole_body(journey.run, journey.exchange, &body).await?;
             let body = coded.as_deref().unwrap_or(&body);
             journey.downstream.start_response(journey.exchange, BodyLength::Known(body.len() as u64));
-            respond::send(journey, body).await;
+            respond::send_whole_body(journey, body).await;
         }
         StoredBody::Whole(body) => {
             journey.run.local().shared.check_room(body.len())?;
@@ -64,7 +64,7 @@ pub(super) async fn send_stored_reply<S: DownstreamStream>(
             phases::whole_response_body(journey, &mut edited, &mut trailers).await?;
             refuse_undecided(journey.exchange)?;
             journey.exchange.note_response(&edited);
-            if let Some(coded) = encode::whole(journey.run, journey.exchange, &edited).await? {
+            if let Some(coded) = encode::encode_whole_body(journey.run, journey.exchange, &edited).await? {
                 edited = coded;
             }
             journey.downstream.start_response(journey.exchange, phases::length_before(&trailers, &edited));

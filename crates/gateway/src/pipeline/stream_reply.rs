@@ -40,7 +40,7 @@ pub(super) async fn send_streamed_reply<S: DownstreamStream>(
     if has_no_body(status) || journey.exchange.request.method == message::Method::Head {
         let length = if has_no_body(status) { BodyLength::None } else { BodyLength::Unknown };
         journey.downstream.start_response(journey.exchange, length);
-        respond::send(journey, &[]).await;
+        respond::send_whole_body(journey, &[]).await;
         return Ok(());
     }
     let mut wait = Wait::new(journey.run, MinRateGuard::for_response(&journey.run.local().options.limits));
@@ -65,7 +65,7 @@ pub(super) async fn send_whole<S: DownstreamStream>(
     phases::whole_response_body(journey, &mut body, &mut trailers).await?;
     refuse_undecided(journey.exchange)?;
     journey.exchange.note_response(&body);
-    if let Some(coded) = encode::whole(journey.run, journey.exchange, &body).await? {
+    if let Some(coded) = encode::encode_whole_body(journey.run, journey.exchange, &body).await? {
         body = coded;
     }
     journey.downstream.start_response(journey.exchange, phases::length_before(&trailers, &body));

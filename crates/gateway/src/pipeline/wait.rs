@@ -76,6 +76,6 @@ impl<'r, 'w> Wait<'r, 'w> {
 }
 
 /// The failure of a client that has gone away before its response.
-pub(super) fn gone() -> ExchangeFailure {
+pub(super) fn client_gone_failure() -> ExchangeFailure {
     ExchangeFailure::new(Cause::ClientGone, "it went away while waiting for the response")
 }

@@ -193,7 +193,7 @@ impl Gateway {
         let group = spawn_worker(async move {
             let mut checkout = Checkout { receiver: home.take(), home };
             let receiver = checkout.receiver.as_mut().expect("one loop at a time");
-            worker::body(inner, peers, receiver).await;
+            worker::run_worker_tasks(inner, peers, receiver).await;
         });
         Life { worker, group, commands }
     }

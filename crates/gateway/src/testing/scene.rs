@@ -133,7 +133,7 @@ impl Scene {
         exchange.connection.peer = self.client.into();
         exchange.connection.local = SocketAddr::from((Ipv4Addr::LOCALHOST, 9_080)).into();
         exchange.times.started_ns = self.context.local.clock_ns();
-        let served = pipeline::run(&self.context, &mut exchange, &mut client, &deadline).await;
+        let served = pipeline::run_pipeline(&self.context, &mut exchange, &mut client, &deadline).await;
         pipeline::log(&self.context, &mut exchange, served.log);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let head = client.head.unwrap_or_default();

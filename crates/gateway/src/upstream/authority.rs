@@ -1,17 +1,17 @@
 //! Authorities of upstreams, which are a host with or without a port.
 
 /// An authority without its port. An IPv6 address keeps its brackets.
-pub(crate) fn without_port(authority: &[u8]) -> &[u8] {
+pub(crate) fn strip_port(authority: &[u8]) -> &[u8] {
     match authority.iter().rposition(|byte| *byte == b':') {
         Some(colon) if !authority[colon..].contains(&b']') => &authority[..colon],
         _ => authority,
     }
 }
 
-/// As [`without_port`], for text.
+/// As [`strip_port`], for text.
 pub(crate) fn without_port_str(authority: &str) -> &str {
     // The cut is at a colon, which is no part of another character.
-    &authority[..without_port(authority.as_bytes()).len()]
+    &authority[..strip_port(authority.as_bytes()).len()]
 }
 
 #[cfg(test)]

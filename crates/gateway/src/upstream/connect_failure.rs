@@ -8,7 +8,7 @@ use net::tls::failure::TlsFault;
 
 /// The failure of a connection that took too long, in its TLS handshake or before.
 #[cold]
-pub(crate) fn late(is_in_handshake: bool) -> ExchangeFailure {
+pub(crate) fn connect_timeout_failure(is_in_handshake: bool) -> ExchangeFailure {
     let detail = if is_in_handshake {
         "it did not complete the TLS handshake in time"
     } else {

@@ -15,7 +15,7 @@ use std::task::Poll;
 
 use stdx::pooled::PooledBox;
 
-use super::connect_failure::{connect_cause, late, tls_failure};
+use super::connect_failure::{connect_cause, connect_timeout_failure, tls_failure};
 use super::counted::CountedTransport;
 use super::h1::{UpstreamConnection, UpstreamH1Stream};
 use super::h2::driver;
@@ -238,7 +238,7 @@ impl UpstreamConnector {
                 return Poll::Ready(opened);
             }
             if is_armed && deadline.expired() {
-                return Poll::Ready(Err(late(pending.is_in_handshake())));
+                return Poll::Ready(Err(connect_timeout_failure(pending.is_in_handshake())));
             }
             if !std::mem::replace(&mut is_armed, true) {
                 deadline.set(cx, timeout_ms.max(1));
@@ -267,7 +267,7 @@ impl UpstreamConnector {
         let mut counted = CountedHandshake { counts: &self.handshakes, outcome: HandshakeOutcome::GivenUp };
         let name = server_name.unwrap_or_default();
         // Boxed, so that connections without TLS do not pay for its size.
-        let handshake = Box::pin(tls::client::handshake(stream, endpoint.address, name, tls));
+        let handshake = Box::pin(tls::client::run_client_handshake(stream, endpoint.address, name, tls));
         let shaken = handshake.await;
         counted.outcome = match &shaken {
             Ok(stream) if stream.is_resumed() => HandshakeOutcome::Resumed,

@@ -184,7 +184,7 @@ impl UpstreamH1Stream {
 impl UpstreamStream for UpstreamH1Stream {
     fn start_request(&mut self, exchange: &Exchange, length: BodyLength) {
         self.request_is_head = exchange.request.method == message::Method::Head;
-        encode::request_head(exchange, length, self.writer.head());
+        encode::write_h1_request_head(exchange, length, self.writer.head());
         self.writer.begin_body(match length {
             BodyLength::None => Framing::Empty,
             BodyLength::Known(bytes) => Framing::Length(bytes),

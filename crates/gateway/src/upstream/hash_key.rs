@@ -8,7 +8,7 @@ use exchange::Exchange;
 use exchange::plugin::stream::StreamSession;
 
 /// The hash of the key for an upstream with consistent hashing; 0 for every other method.
-pub(crate) fn key_hash(upstream: &Upstream, exchange: &mut Exchange) -> u32 {
+pub(crate) fn hash_request_key(upstream: &Upstream, exchange: &mut Exchange) -> u32 {
     let Some(key) = &upstream.hash_key else { return 0 };
     let mut scratch = std::mem::take(&mut exchange.scratch);
     scratch.clear();
@@ -26,12 +26,12 @@ pub(crate) fn key_hash(upstream: &Upstream, exchange: &mut Exchange) -> u32 {
         let mut text = AddressText::default();
         scratch.extend_from_slice(text.write(exchange.client_address()));
     }
-    let hash = consistent_hash::key_hash(&scratch);
+    let hash = consistent_hash::hash_ring_key(&scratch);
     exchange.scratch = scratch;
     hash
 }
 
-/// As [`key_hash`], of a session of layer 4, which has no consumer.
+/// As [`hash_request_key`], of a session of layer 4, which has no consumer.
 pub(crate) fn session_key_hash(upstream: &Upstream, session: &StreamSession) -> u32 {
     let Some(key) = &upstream.hash_key else { return 0 };
     let mut text = Vec::new();
@@ -42,5 +42,5 @@ pub(crate) fn session_key_hash(upstream: &Upstream, session: &StreamSession) -> 
         let mut address = AddressText::default();
         text.extend_from_slice(address.write(session.client_address).as_ref());
     }
-    consistent_hash::key_hash(&text)
+    consistent_hash::hash_ring_key(&text)
 }

@@ -221,7 +221,8 @@ impl Upstreams {
         let node = &states.of(upstream, &self.local).nodes().nodes[selected.index];
         let host = (upstream.pass_host == PassHost::Node).then(|| node.host.clone());
         let endpoint = &node.endpoint;
-        let server_name = endpoint.tls.as_ref().map(|_| server_name::of(exchange, upstream, &node.host));
+        let server_name =
+            endpoint.tls.as_ref().map(|_| server_name::attempt_server_name(exchange, upstream, &node.host));
         let is_upgrade = exchange.decision.is_upgrade;
         let server_name = server_name.as_deref();
         let needs_http2 = upstream.needs_http2;

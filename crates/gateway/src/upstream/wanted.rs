@@ -36,7 +36,7 @@ impl WantedNode {
     /// The wishes of the request at `upstream`, at `now_ms` of the monotonic clock.
     #[inline]
     pub(crate) fn of(upstream: &Upstream, exchange: &mut Exchange, now_ms: u64) -> WantedNode {
-        let key_hash = hash_key::key_hash(upstream, exchange);
+        let key_hash = hash_key::hash_request_key(upstream, exchange);
         let mut wanted = WantedNode { key_hash, ..WantedNode::default() };
         if let Some(subsets) = &upstream.policies.subsets {
             let mut name = std::mem::take(&mut exchange.scratch);

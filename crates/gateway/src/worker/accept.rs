@@ -220,7 +220,7 @@ fn assign(worker: &Rc<Worker>, peers: &[Handle], stream: Stream, peer: SocketAdd
         }
     }
     worker.context.status.connections.fetch_add(1, Ordering::Relaxed);
-    serve(worker, stream, peer, open.clone());
+    serve_accepted_connection(worker, stream, peer, open.clone());
 }
 
 /// Why a connection from `peer` must not be served; if `None`, it is counted for its address from now on.
@@ -279,7 +279,12 @@ fn hand_over(worker: &Worker, to: &Handle, socket: Socket, peer: SocketAddr, lis
 }
 
 /// Serves a connection that is already counted.
-pub(super) fn serve(worker: &Rc<Worker>, stream: Stream, peer: SocketAddr, open: Rc<OpenListener>) {
+pub(super) fn serve_accepted_connection(
+    worker: &Rc<Worker>,
+    stream: Stream,
+    peer: SocketAddr,
+    open: Rc<OpenListener>,
+) {
     worker.context.status.accepted.fetch_add(1, Ordering::Relaxed);
     let id = next_connection();
     let (counted, timer) = (ConnectionGuard(worker.context.clone()), ConnectionTimer::new(&worker.context));
@@ -288,9 +293,9 @@ pub(super) fn serve(worker: &Rc<Worker>, stream: Stream, peer: SocketAddr, open:
     let identity = ConnectionIdentity { id, peer: peer.into(), listener: open, proxy: None };
     let arrival = TcpArrival { stream, identity, counted };
     match takes_header {
-        false => layers::serve(arrival, timer),
+        false => layers::serve_protocol_layers(arrival, timer),
         true if names_clients => {
-            env::spawn(proxy_protocol::serve(arrival, timer));
+            env::spawn(proxy_protocol::serve_proxy_protocol(arrival, timer));
         }
         true => proxy_protocol::serve_untrusted(arrival, timer),
     }

@@ -31,7 +31,7 @@ const UNI_STREAMS: u32 = http3::Limits::UNI_STREAMS;
 const REOPEN_MS: u64 = 100;
 
 /// Serves the clients of one socket until its listener closes.
-pub(super) async fn serve(
+pub(super) async fn serve_udp_socket(
     worker: Rc<Worker>,
     peers: Rc<[Handle]>,
     open: Rc<OpenListener>,
@@ -173,5 +173,5 @@ async fn decide(
     let identity =
         ConnectionIdentity { id: next_connection(), peer: peer.into(), listener: open.clone(), proxy: None };
     let arrival = QuicArrival { connecting, identity, counted, handshaking: Handshaking::begin(status) };
-    env::spawn(handshake::serve(arrival, ConnectionTimer::new(&worker.context)));
+    env::spawn(handshake::serve_quic_connection(arrival, ConnectionTimer::new(&worker.context)));
 }

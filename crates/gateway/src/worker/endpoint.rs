@@ -15,7 +15,7 @@ use exchange::prepare::prepare;
 use net::env;
 
 /// Answers the request in a task of its own.
-pub(super) fn serve(context: &Rc<WorkerContext>, call: EndpointCall) {
+pub(super) fn serve_endpoint_call(context: &Rc<WorkerContext>, call: EndpointCall) {
     let context = context.clone();
     env::spawn(async move {
         let EndpointCall { endpoint, request, answer } = call;

@@ -64,7 +64,13 @@ impl Worker {
         match open.listener.datagrams().of_worker(self.seat) {
             Ok(sockets) => {
                 for (number, socket) in sockets {
-                    let serving = datagrams::serve(self.clone(), peers.clone(), open.clone(), number, socket);
+                    let serving = datagrams::serve_udp_socket(
+                        self.clone(),
+                        peers.clone(),
+                        open.clone(),
+                        number,
+                        socket,
+                    );
                     self.spawn_critical(serving);
                 }
             }

@@ -35,7 +35,7 @@ const SWEEP_TURNS: u64 = 50;
 ///
 /// # Errors
 /// When the event loop cannot be made.
-pub(crate) fn run(
+pub(crate) fn run_worker(
     parts: WorkerParts,
     peers: Vec<Handle>,
     commands: &mut UnboundedReceiver<WorkerCommand>,
@@ -44,13 +44,13 @@ pub(crate) fn run(
     env::block_on(async move {
         // So that its connections can be ended from outside, should it stand.
         let _mark = status.event_loop.mark()?;
-        body(Worker::new(parts), peers, commands).await;
+        run_worker_tasks(Worker::new(parts), peers, commands).await;
         Ok(())
     })?
 }
 
 /// Runs all tasks of a worker on the current event loop; the tasks that it spawns end with that loop.
-pub(crate) async fn body(
+pub(crate) async fn run_worker_tasks(
     worker: Rc<Worker>,
     peers: Vec<Handle>,
     commands: &mut UnboundedReceiver<WorkerCommand>,
@@ -75,7 +75,12 @@ async fn run_commands(
         match commands.recv().await {
             Some(WorkerCommand::Serve(socket, peer, listener)) => match Stream::attach(socket) {
                 Ok(stream) => {
-                    accept::serve(worker, stream, peer, worker.open_listener(listener, peers));
+                    accept::serve_accepted_connection(
+                        worker,
+                        stream,
+                        peer,
+                        worker.open_listener(listener, peers),
+                    );
                 }
                 Err(_) => {
                     worker.context.status.connections.fetch_sub(1, Ordering::Relaxed);
@@ -88,7 +93,7 @@ async fn run_commands(
                 // An error means that the asking thread no longer waits.
                 let _ = answer.send(worker.context.upstreams.report(only.as_ref()));
             }
-            Some(WorkerCommand::Endpoint(call)) => endpoint::serve(&worker.context, *call),
+            Some(WorkerCommand::Endpoint(call)) => endpoint::serve_endpoint_call(&worker.context, *call),
             Some(WorkerCommand::Drain(closing)) => worker.drain(closing),
             Some(WorkerCommand::Panic) => worker.spawn_critical(async { panic!("a test asked for it") }),
             Some(WorkerCommand::Stop) | None => {

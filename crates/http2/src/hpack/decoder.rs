@@ -57,14 +57,14 @@ impl Decoder {
         let mut updates = 0;
         while block.first().is_some_and(|byte| byte & 0xE0 == 0x20) {
             updates += 1;
-            self.update_size(integer::read(&mut block, 5)?, updates)?;
+            self.update_size(integer::read_integer(&mut block, 5)?, updates)?;
         }
         if self.must_update {
             return Err(HpackError::TableSize);
         }
         while let Some(&first) = block.first() {
             if first & 0x80 != 0 {
-                self.indexed(integer::read(&mut block, 7)?, visitor)?;
+                self.indexed(integer::read_integer(&mut block, 7)?, visitor)?;
             } else if first & 0xC0 == 0x40 {
                 self.literal(&mut block, 6, visitor, scratch)?;
             } else if first & 0xE0 == 0x20 {
@@ -109,10 +109,10 @@ impl Decoder {
         scratch: &mut Vec<u8>,
     ) -> Result<(), HpackError> {
         let is_sensitive = bits == 4 && block.first().is_some_and(|byte| byte & 0x10 != 0);
-        let index = integer::read(block, bits)?;
+        let index = integer::read_integer(block, bits)?;
         scratch.clear();
         let (name, is_name_valid, known) = if index == 0 {
-            (string::read(block, 7, scratch)?, None, None)
+            (string::read_string(block, 7, scratch)?, None, None)
         } else if let Some(&(name, _, id)) = static_table::get(index) {
             (Text::Borrowed(name.as_bytes()), Some(true), Some(id))
         } else {
@@ -121,7 +121,7 @@ impl Decoder {
             scratch.extend_from_slice(entry.name);
             (Text::Scratch(0, entry.name.len()), entry.is_valid.then_some(true), Some(entry.id))
         };
-        let value = string::read(block, 7, scratch)?;
+        let value = string::read_string(block, 7, scratch)?;
         let (name, value) = (name.of(scratch), value.of(scratch));
         let id = known.unwrap_or_else(|| FieldId::of(name));
         let is_valid = is_name_valid.unwrap_or_else(|| is_name(name)) && is_value(value);

@@ -50,9 +50,9 @@ impl Encoder {
     #[inline]
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         if let Some(smallest) = self.smallest_pending.take() {
-            integer::write(out, 0x20, 5, smallest as usize);
+            integer::write_integer(out, 0x20, 5, smallest as usize);
             if smallest as usize != self.table.max_size() {
-                integer::write(out, 0x20, 5, self.table.max_size());
+                integer::write_integer(out, 0x20, 5, self.table.max_size());
             }
         }
     }
@@ -68,7 +68,7 @@ impl Encoder {
             Policy::Insert | Policy::InsertSecond => {}
         }
         if id == FieldId::AcceptEncoding && value == b"gzip, deflate" {
-            return integer::write(out, 0x80, 7, static_table::ACCEPT_ENCODING_GZIP_DEFLATE);
+            return integer::write_integer(out, 0x80, 7, static_table::ACCEPT_ENCODING_GZIP_DEFLATE);
         }
         if self.table.max_size() == 0 {
             return self.literal(out, 0x00, id, static_name, name, value);
@@ -76,7 +76,7 @@ impl Encoder {
         let name_hash = hash_name(id, name);
         let hash = hash_value(name_hash, value);
         if let Some(found) = self.find(hash, id, name, Some(value)) {
-            return integer::write(out, 0x80, 7, found);
+            return integer::write_integer(out, 0x80, 7, found);
         }
         let is_inserted = policy == Policy::Insert || self.was_seen(hash);
         let pattern = if is_inserted { 0x40 } else { 0x00 };
@@ -92,7 +92,7 @@ impl Encoder {
         let mut same = index;
         while let Some(&(name, text, _)) = static_table::get(same) {
             if text.as_bytes() == value && !value.is_empty() {
-                return integer::write(out, 0x80, 7, same);
+                return integer::write_integer(out, 0x80, 7, same);
             }
             if static_table::get(same + 1).is_none_or(|next| next.0 != name) {
                 break;
@@ -100,17 +100,17 @@ impl Encoder {
             same += 1;
         }
         if !is_kept || self.table.max_size() == 0 || value.len() > PSEUDO_BYTES_MAX {
-            integer::write(out, 0x00, 4, index);
-            return string::write(out, 0x00, 7, value);
+            integer::write_integer(out, 0x00, 4, index);
+            return string::write_string(out, 0x00, 7, value);
         }
         let name = static_table::get(index).map_or(&b""[..], |entry| entry.0.as_bytes());
         let name_hash = hash_name(FieldId::Other, name);
         let hash = hash_value(name_hash, value);
         if let Some(found) = self.find(hash, FieldId::Other, name, Some(value)) {
-            return integer::write(out, 0x80, 7, found);
+            return integer::write_integer(out, 0x80, 7, found);
         }
-        integer::write(out, 0x40, 6, index);
-        string::write(out, 0x00, 7, value);
+        integer::write_integer(out, 0x40, 6, index);
+        string::write_string(out, 0x00, 7, value);
         self.insert(hash, name_hash, FieldId::Other, name, value);
     }
 
@@ -134,11 +134,11 @@ impl Encoder {
         } else {
             self.find(hash_name(id, name), id, name, None).unwrap_or(0)
         };
-        integer::write(out, pattern, bits, index);
+        integer::write_integer(out, pattern, bits, index);
         if index == 0 {
             string::write_lower(out, 0x00, 7, name);
         }
-        string::write(out, 0x00, 7, value);
+        string::write_string(out, 0x00, 7, value);
     }
 
     /// The index of the entry with this name, and this value unless there is none.

@@ -31,9 +31,9 @@ impl Connection {
             return;
         }
         self.sent_goaway = Some(id);
-        varint::write(&mut self.control_output, kind::GOAWAY);
-        varint::write(&mut self.control_output, varint::length(id) as u64);
-        varint::write(&mut self.control_output, id);
+        varint::write_varint(&mut self.control_output, kind::GOAWAY);
+        varint::write_varint(&mut self.control_output, varint::length(id) as u64);
+        varint::write_varint(&mut self.control_output, id);
     }
 }
 

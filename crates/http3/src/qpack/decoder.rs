@@ -33,7 +33,7 @@ fn decode_with(
             0x40.. => {
                 let (name, _, id) = *static_entry(&mut section, first & 0x10 != 0, 4)?;
                 scratch.clear();
-                let value = string::read(&mut section, 7, scratch)?;
+                let value = string::read_string(&mut section, 7, scratch)?;
                 let value = value.of(scratch);
                 let is_valid = is_value(value);
                 let is_sensitive = first & 0x20 != 0;
@@ -41,8 +41,8 @@ fn decode_with(
             }
             0x20.. => {
                 scratch.clear();
-                let name = string::read(&mut section, 3, scratch)?;
-                let value = string::read(&mut section, 7, scratch)?;
+                let name = string::read_string(&mut section, 3, scratch)?;
+                let value = string::read_string(&mut section, 7, scratch)?;
                 visitor.field(&literal(name, value, scratch, first & 0x10 != 0));
             }
             // Both forms with a post-base index.
@@ -79,7 +79,7 @@ fn static_entry(
     is_static: bool,
     bits: u32,
 ) -> Result<&'static static_table::StaticEntry, QpackError> {
-    let index = integer::read(section, bits)?;
+    let index = integer::read_integer(section, bits)?;
     if !is_static {
         return Err(QpackError::Dynamic);
     }
@@ -135,7 +135,7 @@ mod tests {
         let section = b"\0\0\x2f\x02\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x82\x64\x02";
         let [mut section, text] = [section.to_vec(), b"www.example".to_vec()];
         let mut name = vec![];
-        string::write(&mut name, 0x20, 3, &text);
+        string::write_string(&mut name, 0x20, 3, &text);
         section.splice(2..section.len() - 3, name);
         assert_eq!(lines(&section).unwrap(), ["www.example: 302"]);
     }

@@ -30,7 +30,7 @@ pub fn field(out: &mut Vec<u8>, id: FieldId, name: &[u8], value: &[u8], is_sensi
         NO_INDEX => {
             let pattern = if is_sensitive { 0x30 } else { 0x20 };
             string::write_lower(out, pattern, 3, name);
-            string::write(out, 0x00, 7, value);
+            string::write_string(out, 0x00, 7, value);
         }
         first => with_name(out, first, value, is_sensitive),
     }
@@ -46,11 +46,11 @@ pub(crate) fn pseudo(out: &mut Vec<u8>, pseudo: Pseudo, value: &[u8]) {
 #[inline]
 fn with_name(out: &mut Vec<u8>, first: u8, value: &[u8], is_sensitive: bool) {
     if !is_sensitive && let Some(index) = static_table::with_value(first, value) {
-        return integer::write(out, 0xC0, 6, usize::from(index));
+        return integer::write_integer(out, 0xC0, 6, usize::from(index));
     }
     let pattern = if is_sensitive { 0x70 } else { 0x50 };
-    integer::write(out, pattern, 4, usize::from(first));
-    string::write(out, 0x00, 7, value);
+    integer::write_integer(out, pattern, 4, usize::from(first));
+    string::write_string(out, 0x00, 7, value);
 }
 
 /// True for secrets that could be guessed by the size of what is sent, if a further hop put them into a table

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::report::{compare, json};
-use crate::terminal::{Paint, print, print_error};
+use crate::terminal::{Paint, print_error, print_line};
 
 /// Arguments of `weir lab compare`.
 #[derive(Clone, Debug, clap::Args)]
@@ -31,13 +31,13 @@ enum FailOn {
 }
 
 /// Prints the comparison.
-pub fn run(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
-    let (before, after) = (json::read(&arguments.before)?, json::read(&arguments.after)?);
+pub fn execute_lab_compare(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
+    let (before, after) = (json::read_report(&arguments.before)?, json::read_report(&arguments.after)?);
     let comparison = compare::of(&before, &after);
     if comparison.scenarios.is_empty() {
         anyhow::bail!("the two runs have no scenario in common");
     }
-    print(comparison.table(Paint::for_stdout()).trim_end());
+    print_line(comparison.table(Paint::for_stdout()).trim_end());
     let slower = comparison.slower(&arguments.contenders);
     if arguments.fail_on.is_none() || slower.is_empty() {
         return Ok(ExitCode::SUCCESS);
@@ -69,11 +69,13 @@ mod tests {
     fn compare(before: &RunReport, after: &RunReport, more: &[&str]) -> Result<String, String> {
         let directory = tempfile::tempdir().unwrap();
         let paths = ["a.json", "b.json"].map(|name| directory.path().join(name));
-        json::write(before, &paths[0]).unwrap();
-        json::write(after, &paths[1]).unwrap();
+        json::write_report(before, &paths[0]).unwrap();
+        json::write_report(after, &paths[1]).unwrap();
         let given = ["compare", paths[0].to_str().unwrap(), paths[1].to_str().unwrap()];
         let program = Program::try_parse_from(given.iter().chain(more)).unwrap();
-        run(&program.arguments).map(|code| format!("{code:?}")).map_err(|error| format!("{error:#}"))
+        execute_lab_compare(&program.arguments)
+            .map(|code| format!("{code:?}"))
+            .map_err(|error| format!("{error:#}"))
     }
 
     #[test]

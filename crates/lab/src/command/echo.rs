@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use crate::echo;
-use crate::terminal::print;
+use crate::terminal::print_line;
 
 /// Arguments of `weir lab echo`.
 #[derive(Clone, Debug, clap::Args)]
@@ -15,9 +15,9 @@ pub struct EchoArguments {
 }
 
 /// Serves until the process is stopped.
-pub fn run(arguments: &EchoArguments) -> anyhow::Result<ExitCode> {
-    let running = echo::start(arguments.listen)?;
-    print(format_args!("listening echo {}\nready", running.address));
+pub fn execute_lab_echo(arguments: &EchoArguments) -> anyhow::Result<ExitCode> {
+    let running = echo::start_echo(arguments.listen)?;
+    print_line(format_args!("listening echo {}\nready", running.address));
     running.join()?;
     Ok(ExitCode::SUCCESS)
 }

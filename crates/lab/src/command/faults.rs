@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
-use super::run::{program, unused_name};
+use super::run::{resolve_program, unused_name};
 use crate::contender::Definition;
 use crate::faults::{self, EndpointFault, FaultRunSettings};
 use crate::files::{FilesArguments, LabFiles, select};
@@ -61,8 +61,8 @@ const SECONDS: std::ops::RangeInclusive<f64> = 1.0..=3600.0;
 const RATE: std::ops::RangeInclusive<f64> = 1.0..=100_000.0;
 
 /// Runs the measurement.
-pub fn run(arguments: &FaultsArguments) -> anyhow::Result<ExitCode> {
-    faults::run(&arguments.settings()?)
+pub fn execute_lab_faults(arguments: &FaultsArguments) -> anyhow::Result<ExitCode> {
+    faults::measure_faults(&arguments.settings()?)
 }
 
 impl FaultsArguments {
@@ -82,7 +82,7 @@ impl FaultsArguments {
             .context("faults need a contender with `endpoints: true` in its contender.yaml")?;
         let mut measured = Binaries::new();
         if let Some(path) = &self.weir {
-            measured.insert("weir".to_owned(), program(path)?);
+            measured.insert("weir".to_owned(), resolve_program(path)?);
         }
         Ok(FaultRunSettings {
             files,

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 
-use crate::forwarder::{Buffers, ForwarderSettings, Layer, Model, start};
-use crate::terminal::print;
+use crate::forwarder::{Buffers, ForwarderSettings, Layer, Model, start_forwarder};
+use crate::terminal::print_line;
 
 /// Arguments of `weir lab forwarder`.
 #[derive(Clone, Debug, clap::Args)]
@@ -32,8 +32,8 @@ pub struct ForwarderArguments {
 }
 
 /// Forwards until the process is stopped.
-pub fn run(arguments: &ForwarderArguments) -> anyhow::Result<ExitCode> {
-    let running = start(ForwarderSettings {
+pub fn execute_lab_forwarder(arguments: &ForwarderArguments) -> anyhow::Result<ExitCode> {
+    let running = start_forwarder(ForwarderSettings {
         layer: arguments.layer,
         model: arguments.model,
         workers: usize::from(arguments.workers),
@@ -41,7 +41,7 @@ pub fn run(arguments: &ForwarderArguments) -> anyhow::Result<ExitCode> {
         origin: arguments.origin,
         buffers: arguments.buffers,
     })?;
-    print(format_args!("listening forwarder {}\nready", running.address));
+    print_line(format_args!("listening forwarder {}\nready", running.address));
     for thread in running.threads {
         thread.join().map_err(|_| anyhow!("an event loop of the forwarder panicked"))??;
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::files::{FilesArguments, LabFiles, select};
 use crate::ports::Ports;
 use crate::run::{Binaries, Interrupt, Interrupted, RunningPrograms};
-use crate::terminal::{Paint, print, print_error};
+use crate::terminal::{Paint, print_error, print_line};
 
 /// Arguments of `weir lab install`.
 #[derive(Clone, Debug, clap::Args)]
@@ -22,7 +22,7 @@ pub struct InstallArguments {
 const INSTALL_LIMIT: Duration = Duration::from_secs(45 * 60);
 
 /// Installs one contender after another. Exit code 1 if one cannot be installed.
-pub fn run(arguments: &InstallArguments) -> anyhow::Result<ExitCode> {
+pub fn execute_lab_install(arguments: &InstallArguments) -> anyhow::Result<ExitCode> {
     let files = LabFiles::open(&arguments.files)?;
     let contenders = select("contender", &files.contenders()?, &arguments.names, |one| &one.name, |_| true)?;
     let interrupt = Interrupt::listen()?;
@@ -33,14 +33,14 @@ pub fn run(arguments: &InstallArguments) -> anyhow::Result<ExitCode> {
     let mut all = true;
     for contender in &contenders {
         match stage.script(contender, "install", INSTALL_LIMIT) {
-            Ok(_) => print(format_args!("{} {}", paint.good("installed"), contender.name)),
+            Ok(_) => print_line(format_args!("{} {}", paint.good("installed"), contender.name)),
             Err(error) if error.is::<Interrupted>() => {
                 print_error("interrupted");
                 return Ok(ExitCode::from(INTERRUPTED));
             }
             Err(error) => {
                 all = false;
-                print(format_args!("{} {}: {error:#}", paint.noted("not to be had"), contender.name));
+                print_line(format_args!("{} {}: {error:#}", paint.noted("not to be had"), contender.name));
             }
         }
     }

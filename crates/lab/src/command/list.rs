@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::files::{FilesArguments, LabFiles};
 use crate::ports::Ports;
 use crate::run::{Binaries, Interrupt, Interrupted, RunningPrograms};
-use crate::terminal::{Paint, print};
+use crate::terminal::{Paint, print_line};
 
 /// Arguments of `weir lab list`.
 #[derive(Clone, Debug, clap::Args)]
@@ -19,18 +19,18 @@ pub struct ListArguments {
 const VERSION_LIMIT: Duration = Duration::from_secs(60);
 
 /// Prints both lists.
-pub fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
+pub fn execute_lab_list(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
     let files = LabFiles::open(&arguments.files)?;
     let paint = Paint::for_stdout();
-    print(paint.strong("Scenarios (weir lab run --scenario NAME)"));
+    print_line(paint.strong("Scenarios (weir lab run --scenario NAME)"));
     let scenarios = files.scenarios()?;
     let width = scenarios.iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
     for scenario in &scenarios {
         let quick = if scenario.quick { paint.faint("  --quick") } else { String::new() };
-        print(format_args!("  {:width$}  {}{quick}", scenario.name, scenario.title));
+        print_line(format_args!("  {:width$}  {}{quick}", scenario.name, scenario.title));
     }
-    print("");
-    print(paint.strong("Contenders (weir lab run --contender NAME)"));
+    print_line("");
+    print_line(paint.strong("Contenders (weir lab run --contender NAME)"));
     let contenders = files.contenders()?;
     let width = contenders.iter().map(|contender| contender.name.len()).max().unwrap_or(0);
     let program = std::env::current_exe()?;
@@ -49,7 +49,7 @@ pub fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
             Err(_) => paint.faint("not installed"),
         };
         let usual = if contender.usual { "" } else { ", only where named" };
-        print(format_args!(
+        print_line(format_args!(
             "  {:width$}  {}, {}: {state}{usual}",
             contender.name, contender.title, contender.version
         ));

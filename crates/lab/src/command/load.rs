@@ -133,13 +133,13 @@ enum Slow {
 
 /// Sends requests and prints the outcome, also when it is ended by SIGINT or SIGTERM. Exit code 1 if no
 /// response came although some were expected; other failures are in the outcome.
-pub fn run(arguments: &LoadArguments) -> anyhow::Result<ExitCode> {
+pub fn execute_lab_load(arguments: &LoadArguments) -> anyhow::Result<ExitCode> {
     let plan = arguments.plan()?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("signals cannot be waited for")?;
     }
-    let outcome = load::run(&plan, &stop, || print("ready\n"))?;
+    let outcome = load::generate_load(&plan, &stop, || print("ready\n"))?;
     if arguments.json {
         print(&format!("{}\n", serde_json::to_string(&outcome)?));
     } else {

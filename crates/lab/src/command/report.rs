@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 
 use crate::report::{html, json, terminal, texts};
 use crate::result::RunReport;
-use crate::terminal::{print, print_error};
+use crate::terminal::{print_error, print_line};
 
 /// Arguments of `weir lab report`.
 #[derive(Clone, Debug, clap::Args)]
@@ -43,8 +43,8 @@ enum Open {
 }
 
 /// Writes the requested forms, or prints the tables if none was requested.
-pub fn run(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
-    let mut report = json::read(&arguments.result)?;
+pub fn execute_lab_report(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
+    let mut report = json::read_report(&arguments.result)?;
     if let Some(baseline) = &arguments.baseline {
         compare_with(&mut report, baseline)?;
     }
@@ -52,19 +52,19 @@ pub fn run(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
     let mut write = |path: &Option<PathBuf>, page: fn(&RunReport) -> String| -> anyhow::Result<()> {
         let Some(path) = path else { return Ok(()) };
         fs::write(path, page(&report)).with_context(|| format!("cannot write {}", path.display()))?;
-        print(format_args!("wrote {}", path.display()));
+        print_line(format_args!("wrote {}", path.display()));
         written = true;
         Ok(())
     };
-    write(&arguments.html, html::page)?;
-    write(&arguments.texts, texts::page)?;
+    write(&arguments.html, html::render_html_page)?;
+    write(&arguments.texts, texts::render_published_texts)?;
     if let Some(folder) = &arguments.charts {
         let count = write_charts(&report, folder)?;
-        print(format_args!("wrote {count} charts into {}", folder.display()));
+        print_line(format_args!("wrote {count} charts into {}", folder.display()));
         written = true;
     }
     if !written {
-        print(terminal::whole(&report).trim_end());
+        print_line(terminal::render_report(&report).trim_end());
     }
     if let (Open::Yes, Some(page)) = (arguments.open, &arguments.html) {
         show(page);
@@ -121,10 +121,10 @@ mod tests {
 
     fn report(directory: &Path, more: &[&str]) -> Result<ExitCode, String> {
         let result = directory.join("result.json");
-        json::write(&sample::small(1, 3, 1.0), &result).unwrap();
+        json::write_report(&sample::small(1, 3, 1.0), &result).unwrap();
         let given = ["report", result.to_str().unwrap()];
         let program = Program::try_parse_from(given.iter().chain(more)).unwrap();
-        run(&program.arguments).map_err(|error| format!("{error:#}"))
+        execute_lab_report(&program.arguments).map_err(|error| format!("{error:#}"))
     }
 
     #[test]

@@ -68,8 +68,8 @@ const SECONDS: std::ops::RangeInclusive<f64> = 0.1..=86_400.0;
 const TURN_MS: std::ops::RangeInclusive<u64> = 5..=250;
 
 /// Runs the measurement.
-pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
-    crate::run::run(arguments.settings()?)
+pub fn execute_lab_run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    crate::run::measure_scenarios(arguments.settings()?)
 }
 
 impl RunArguments {
@@ -172,7 +172,7 @@ impl RunArguments {
         // The origin is always this program's, whatever is measured.
         measured.insert("direct".to_owned(), std::env::current_exe()?);
         if let Some(path) = &self.weir {
-            measured.insert("weir".to_owned(), program(path)?);
+            measured.insert("weir".to_owned(), resolve_program(path)?);
         }
         let mut also = Vec::new();
         for text in &self.also {
@@ -187,14 +187,14 @@ impl RunArguments {
             name.clone_into(&mut definition.name);
             definition.variant_of = Some("weir".to_owned());
             all.push(definition);
-            measured.insert(name.to_owned(), program(&PathBuf::from(path))?);
+            measured.insert(name.to_owned(), resolve_program(&PathBuf::from(path))?);
             also.push(name.to_owned());
         }
         Ok((measured, also))
     }
 }
 
-pub(super) fn program(path: &std::path::Path) -> anyhow::Result<PathBuf> {
+pub(super) fn resolve_program(path: &std::path::Path) -> anyhow::Result<PathBuf> {
     std::fs::canonicalize(path).with_context(|| format!("{}: no such program", path.display()))
 }
 

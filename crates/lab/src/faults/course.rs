@@ -51,8 +51,8 @@ impl Course<'_> {
         let endpoints = self.endpoints(3)?;
         let running = self.stage.in_front_of(definition, &endpoints.addresses(), Protection::Default)?;
         let stop = AtomicBool::new(false);
-        load::run(&plan(running.address, WARM_UP_S, None), &stop, || {})?;
-        let outcome = load::run(&plan(running.address, CAPACITY_S, None), &stop, || {})?;
+        load::generate_load(&plan(running.address, WARM_UP_S, None), &stop, || {})?;
+        let outcome = load::generate_load(&plan(running.address, CAPACITY_S, None), &stop, || {})?;
         capacity_of(&outcome)
     }
 
@@ -66,7 +66,7 @@ impl Course<'_> {
         let endpoints = self.endpoints(fault.endpoints())?;
         let running = self.stage.in_front_of(definition, &endpoints.addresses(), protection)?;
         let stop = AtomicBool::new(false);
-        load::run(&plan(running.address, WARM_UP_S, Some(self.rate)), &stop, || {})?;
+        load::generate_load(&plan(running.address, WARM_UP_S, Some(self.rate)), &stop, || {})?;
         let mut refused = RefusalCounter::default();
         let mut began = Instant::now();
         let follow = |at: Instant| {

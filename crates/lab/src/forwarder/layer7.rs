@@ -62,7 +62,7 @@ pub(super) struct UpstreamLink {
 }
 
 /// Serves one client until it or a fault ends its connection.
-pub(super) async fn serve(
+pub(super) async fn serve_layer7(
     (reader, mut writer): (LinkReader, LinkWriter),
     client: IpAddr,
     me: usize,

@@ -81,7 +81,10 @@ pub(super) fn here(stream: TcpStream, buffers: Buffers) -> io::Result<(LinkReade
 }
 
 /// Connects to the origin from this loop.
-pub(super) async fn connect(origin: SocketAddr, buffers: Buffers) -> io::Result<(LinkReader, LinkWriter)> {
+pub(super) async fn connect_upstream(
+    origin: SocketAddr,
+    buffers: Buffers,
+) -> io::Result<(LinkReader, LinkWriter)> {
     here(TcpStream::connect(origin).await?, buffers)
 }
 

@@ -74,7 +74,7 @@ impl Loops {
     pub(super) async fn connect(&self, place: LoopLocation) -> io::Result<Halves> {
         let gone = || io::Error::other("an event loop has ended");
         match place {
-            LoopLocation::Here => link::connect(self.settings.origin, self.settings.buffers).await,
+            LoopLocation::Here => link::connect_upstream(self.settings.origin, self.settings.buffers).await,
             LoopLocation::There(carrier) => {
                 let (reply, answer) = oneshot::channel();
                 self.carriers[carrier].send(reply).map_err(|_| gone())?;
@@ -111,7 +111,7 @@ impl Loops {
 }
 
 /// Starts all threads. Fails when the address cannot be listened on.
-pub fn start(settings: ForwarderSettings) -> anyhow::Result<RunningForwarder> {
+pub fn start_forwarder(settings: ForwarderSettings) -> anyhow::Result<RunningForwarder> {
     let count = settings.workers;
     let mut listeners = vec![listen(settings.listen).context("choose another address with --listen")?];
     let address = listeners[0].local_addr()?;
@@ -173,7 +173,7 @@ async fn carry(
 ) {
     while let Some(reply) = orders.recv().await {
         tokio::spawn(async move {
-            let halves = link::connect(settings.origin, settings.buffers).await.map(link::lend);
+            let halves = link::connect_upstream(settings.origin, settings.buffers).await.map(link::lend);
             // The asking task may have ended meanwhile, which drops the connection.
             let _ = reply.send(halves);
         });
@@ -198,7 +198,7 @@ async fn serve(stream: TcpStream, address: SocketAddr, me: usize, loops: Arc<Loo
     let Ok(client) = link::here(stream, loops.settings.buffers) else { return };
     match loops.settings.layer {
         // The connection is over in either case, and a fault needs no report.
-        Layer::Four => drop(layer4::serve(client, me, &loops).await),
-        Layer::Seven => layer7::serve(client, address.ip(), me, &loops).await,
+        Layer::Four => drop(layer4::serve_layer4(client, me, &loops).await),
+        Layer::Seven => layer7::serve_layer7(client, address.ip(), me, &loops).await,
     }
 }

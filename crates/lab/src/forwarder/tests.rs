@@ -18,7 +18,7 @@ fn with_every_form(origin: SocketAddr, layers: &[Layer], check: impl Fn(SocketAd
             for buffers in [Buffers::Pooled, Buffers::Fresh] {
                 let listen = "127.0.0.1:0".parse().unwrap();
                 let settings = ForwarderSettings { layer, model, workers: 2, listen, origin, buffers };
-                check(start(settings).unwrap().address, settings);
+                check(start_forwarder(settings).unwrap().address, settings);
             }
         }
     }

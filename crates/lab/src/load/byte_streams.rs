@@ -53,7 +53,7 @@ pub(super) struct ByteStreamShare<'a> {
 
 /// Carries out the share of one thread, from `barrier` on, after its kept connections stand. Fails if the
 /// machine lacks a resource.
-pub(super) fn run(
+pub(super) fn run_byte_streams(
     share: ByteStreamShare<'_>,
     tally: Tally,
     stop: &AtomicBool,
@@ -160,7 +160,7 @@ impl<'a> Talker<'a> {
 
     fn open(&mut self, number: usize) {
         let now_ns = self.now_ns();
-        match socket::connect(self.share.target.address, &self.epoll, number as u64) {
+        match socket::start_connect(self.share.target.address, &self.epoll, number as u64) {
             Ok(opened) => self.links[number].opened(opened, now_ns),
             Err(error) => self.fail(number, FailureKind::Connect, socket::cannot_connect(error)),
         }

@@ -268,7 +268,7 @@ impl<'a> Crowd<'a> {
         let client = &mut self.clients[number];
         let Some(socket) = &client.socket else { return };
         while client.sent < self.quick.len() {
-            match socket::send(socket, &self.quick[client.sent..]) {
+            match socket::send_bytes(socket, &self.quick[client.sent..]) {
                 Ok(0) => return,
                 Ok(bytes) => client.sent += bytes,
                 Err(error) => return self.broke(number, error),
@@ -277,7 +277,7 @@ impl<'a> Crowd<'a> {
         let at = client.sent - self.quick.len();
         let rest = &self.slow[at.min(self.slow.len())..];
         if slowly > 0 && !rest.is_empty() {
-            match socket::send(socket, &rest[..slowly.min(rest.len())]) {
+            match socket::send_bytes(socket, &rest[..slowly.min(rest.len())]) {
                 Ok(bytes) => client.sent += bytes,
                 Err(error) => self.broke(number, error),
             }
@@ -421,7 +421,7 @@ fn invited(all: usize, ramp_up: Duration, now_ns: u64) -> usize {
 /// Opens a connection. A reader's has the segments of a network and a small buffer, so that a large response
 /// does not fit into this side's kernel and the server sees a slow reader.
 fn connect(job: &LoadJob, habit: Habit, epoll: &OwnedFd, number: usize) -> Result<OwnedFd, Errno> {
-    let socket = socket::open(job.target.address)?;
+    let socket = socket::open_socket(job.target.address)?;
     if matches!(habit, Habit::Readers { .. }) {
         sockopt::set_socket_recv_buffer_size(&socket, READER_BUFFER_BYTES)?;
         // If this fails, the reader is only a little less slow.

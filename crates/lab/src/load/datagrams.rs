@@ -37,7 +37,7 @@ pub(super) struct DatagramShare<'a> {
 }
 
 /// Carries out the share of one thread, from `barrier` on. Fails if the machine lacks a resource.
-pub(super) fn run(
+pub(super) fn run_datagrams(
     share: DatagramShare<'_>,
     tally: Tally,
     stop: &AtomicBool,
@@ -137,7 +137,7 @@ impl<'a> Sender<'a> {
             self.number += 1;
             self.datagram[..NUMBER_BYTES].copy_from_slice(&self.number.to_le_bytes());
             let source = &mut self.sources[number];
-            match socket::send(&source.socket, &self.datagram) {
+            match socket::send_bytes(&source.socket, &self.datagram) {
                 Ok(bytes) if bytes == self.datagram.len() => {
                     source.in_flight = Some((self.number, now_ns));
                     self.in_flight += 1;

@@ -38,7 +38,7 @@ pub(super) struct Http3Share {
 
 /// Carries out the share of one thread, from `barrier` on, after its connections stand. Fails if the machine
 /// lacks a resource.
-pub(super) fn run(
+pub(super) fn run_http3(
     share: Http3Share,
     job: &Arc<LoadJob>,
     tally: Tally,
@@ -96,7 +96,7 @@ impl Http3ThreadState {
         let mut shared = Self {
             share,
             job: Arc::clone(job),
-            quic: link::settings(tls, share.timeout * 2)?,
+            quic: link::build_quic_config(tls, share.timeout * 2)?,
             server,
             request: Vec::new(),
             left: Cell::new(share.requests),

@@ -16,7 +16,7 @@ use crate::echo::language::{self, REQUEST_BYTES};
 use datagrams::NUMBER_BYTES;
 
 /// Checks the rules of bytes and datagrams; `None` if the plan is about HTTP.
-pub(super) fn check(plan: &LoadPlan) -> Option<anyhow::Result<()>> {
+pub(super) fn check_layer4_plan(plan: &LoadPlan) -> Option<anyhow::Result<()>> {
     match (plan.manner, plan.target.transport) {
         (LoadMode::Tcp(_), LoadTransport::Tcp) | (LoadMode::Udp { .. }, LoadTransport::Udp) => {
             Some(plan.check_layer4())
@@ -29,7 +29,7 @@ pub(super) fn check(plan: &LoadPlan) -> Option<anyhow::Result<()>> {
 }
 
 /// Sends all messages; returns the tallies of the threads.
-pub(super) fn send(
+pub(super) fn send_layer4_messages(
     plan: &LoadPlan,
     stop: &AtomicBool,
     during: impl FnOnce(Instant),
@@ -40,11 +40,15 @@ pub(super) fn send(
         LoadMode::Tcp(talk) => {
             let message = plan.message(talk)?;
             let shares = (0..threads).map(|thread| plan.bytes_share(thread, talk, &message)).collect();
-            race(shares, |share, barrier| byte_streams::run(share, tally(), stop, barrier), during)
+            race(
+                shares,
+                |share, barrier| byte_streams::run_byte_streams(share, tally(), stop, barrier),
+                during,
+            )
         }
         LoadMode::Udp { at_once } => {
             let shares = (0..threads).map(|thread| plan.datagrams_share(thread, at_once)).collect();
-            race(shares, |share, barrier| datagrams::run(share, tally(), stop, barrier), during)
+            race(shares, |share, barrier| datagrams::run_datagrams(share, tally(), stop, barrier), during)
         }
         _ => bail!("bytes and datagrams only"),
     })

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::expect::ComparisonResult;
-use super::tally::{FailureKind, histogram, latency};
+use super::tally::{FailureKind, compute_latency, histogram};
 use crate::result::{Failures, PeriodOutcome};
 use hdrhistogram::Histogram;
 
@@ -69,7 +69,7 @@ impl Periods {
             seconds: (period.end_ns - period.begin_ns) as f64 / 1e9,
             requests: period.requests,
             failures: period.failures,
-            latency: latency(&period.latency, true),
+            latency: compute_latency(&period.latency, true),
         };
         self.periods.iter().map(outcome).collect()
     }

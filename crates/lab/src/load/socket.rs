@@ -9,15 +9,15 @@ use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, Socket
 
 /// Begins a connection and registers it with `epoll`, edge-triggered, under `number`. [`connected`] reports
 /// the kernel's refusal later.
-pub(super) fn connect(address: SocketAddr, epoll: &OwnedFd, number: u64) -> Result<OwnedFd, Errno> {
-    let socket = open(address)?;
+pub(super) fn start_connect(address: SocketAddr, epoll: &OwnedFd, number: u64) -> Result<OwnedFd, Errno> {
+    let socket = open_socket(address)?;
     begin(&socket, address)?;
     watch(&socket, epoll, number)?;
     Ok(socket)
 }
 
 /// A socket that is not connected yet.
-pub(super) fn open(address: SocketAddr) -> Result<OwnedFd, Errno> {
+pub(super) fn open_socket(address: SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
@@ -60,7 +60,7 @@ pub(super) fn connected(socket: &OwnedFd) -> Result<(), Errno> {
 }
 
 /// Sends as many bytes as the kernel takes, which may be none; returns the number.
-pub(super) fn send(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
+pub(super) fn send_bytes(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
     loop {
         match net::send(socket, bytes, SendFlags::NOSIGNAL) {
             Err(Errno::INTR) => {}

@@ -62,7 +62,7 @@ pub(super) fn histogram() -> Histogram<u64> {
 }
 
 /// The figures of a histogram.
-pub(super) fn latency(latency: &Histogram<u64>, from_due_time: bool) -> Latency {
+pub(super) fn compute_latency(latency: &Histogram<u64>, from_due_time: bool) -> Latency {
     let at = |quantile| (!latency.is_empty()).then(|| latency.value_at_quantile(quantile) as f64 / 1e6);
     Latency {
         from_due_time,
@@ -226,7 +226,7 @@ impl Tally {
             failures: self.failures,
             requests_per_second: per_second(self.requests),
             bytes_per_second: per_second(self.bytes),
-            latency: latency(&self.latency, run.from_due_time),
+            latency: compute_latency(&self.latency, run.from_due_time),
             requests_per_second_series: self.steps.iter().map(|count| *count as f64 * scale).collect(),
             series_interval_ms: SERIES_INTERVAL_MS,
             unsent: self.unsent,

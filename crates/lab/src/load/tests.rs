@@ -97,7 +97,7 @@ fn plan(address: SocketAddr) -> LoadPlan {
 }
 
 fn go(plan: &LoadPlan) -> LoadOutcome {
-    run(plan, &AtomicBool::new(false), || {}).unwrap()
+    generate_load(plan, &AtomicBool::new(false), || {}).unwrap()
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn bodies_arrive_as_they_were_sent() {
 fn a_plan_that_cannot_be_is_refused() {
     let usual = plan("127.0.0.1:9".parse().unwrap());
     let check = |plan: LoadPlan, reason: &str| {
-        let error = format!("{:#}", run(&plan, &AtomicBool::new(true), || {}).unwrap_err());
+        let error = format!("{:#}", generate_load(&plan, &AtomicBool::new(true), || {}).unwrap_err());
         assert!(error.contains(reason), "{error}");
     };
     check(LoadPlan { connections: 0, ..usual.clone() }, "at least 1");

@@ -33,7 +33,7 @@ pub struct ToolRun<'a> {
 }
 
 /// The name of a tool's program.
-pub fn program(tool: Tool) -> &'static str {
+pub fn tool_program_name(tool: Tool) -> &'static str {
     match tool {
         Tool::Wrk => "wrk",
         Tool::Ab => "ab",
@@ -43,23 +43,23 @@ pub fn program(tool: Tool) -> &'static str {
 }
 
 /// The command line. Fails if the tool does not support the scenario.
-pub fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
+pub fn build_tool_command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     match asked.load.tool {
-        Tool::Wrk => wrk::command(asked),
-        Tool::Ab => ab::command(asked),
-        Tool::H2load => h2load::command(asked),
-        Tool::Weir => own::command(asked),
+        Tool::Wrk => wrk::build_wrk_command(asked),
+        Tool::Ab => ab::build_ab_command(asked),
+        Tool::H2load => h2load::build_h2load_command(asked),
+        Tool::Weir => own::build_own_command(asked),
     }
 }
 
 /// Parses its report. Fails with its last line if that is no report.
-pub fn read(load: &ScenarioLoad, output: &str) -> anyhow::Result<LoadOutcome> {
+pub fn parse_tool_report(load: &ScenarioLoad, output: &str) -> anyhow::Result<LoadOutcome> {
     let mut outcome = match load.tool {
-        Tool::Wrk => wrk::read(output),
-        Tool::Ab => ab::read(output, load.expect.bytes),
-        Tool::H2load => h2load::read(output, load),
+        Tool::Wrk => wrk::parse_wrk_report(output),
+        Tool::Ab => ab::parse_ab_report(output, load.expect.bytes),
+        Tool::H2load => h2load::parse_h2load_report(output, load),
         // It has judged its responses itself.
-        Tool::Weir => return own::read(output),
+        Tool::Weir => return own::parse_own_report(output),
     }?;
     if load.expect.failing_one_in > 0 {
         let allowed = allowed_failing(outcome.requests, load.expect.failing_one_in);

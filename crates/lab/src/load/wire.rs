@@ -36,7 +36,7 @@ impl Wire {
         number: u64,
     ) -> Result<Wire, String> {
         let tls = client.map(LoadTlsClient::connection).transpose()?.map(Box::new);
-        let socket = socket::connect(address, epoll, number).map_err(socket::cannot_connect)?;
+        let socket = socket::start_connect(address, epoll, number).map_err(socket::cannot_connect)?;
         Ok(Wire { socket, tls })
     }
 
@@ -74,7 +74,7 @@ impl Wire {
     /// taken may still wait for [`Self::flush`].
     pub(super) fn send(&mut self, bytes: &[u8]) -> Result<usize, WireError> {
         let Wire { socket, tls } = self;
-        let Some(tls) = tls else { return socket::send(socket, bytes).map_err(WireError::Socket) };
+        let Some(tls) = tls else { return socket::send_bytes(socket, bytes).map_err(WireError::Socket) };
         let mut taken = 0;
         loop {
             let more =
@@ -177,7 +177,7 @@ impl Read for TlsSocket<'_> {
 
 impl Write for TlsSocket<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match socket::send(self.0, bytes)? {
+        match socket::send_bytes(self.0, bytes)? {
             0 if !bytes.is_empty() => Err(ErrorKind::WouldBlock.into()),
             sent => Ok(sent),
         }

@@ -39,7 +39,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 const NOT_STARTED: u8 = 127;
 
 /// Runs the program to its end; its exit code is the guard's.
-pub fn run(arguments: &GuardArguments) -> anyhow::Result<ExitCode> {
+pub fn execute_lab_guard(arguments: &GuardArguments) -> anyhow::Result<ExitCode> {
     // Ctrl-C at the terminal must reach the laboratory alone.
     rustix::process::setsid().context("the guard has no session of its own")?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))

@@ -343,6 +343,6 @@ mod tests {
     #[test]
     fn a_comparison_looks_like_this() {
         let (before, after) = (sample::small(1, 15, 1.0), sample::small(3, 15, 1.08));
-        golden::check("compare.txt", &of(&before, &after).table(Paint::Plain));
+        golden::check_golden("compare.txt", &of(&before, &after).table(Paint::Plain));
     }
 }

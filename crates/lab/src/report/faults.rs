@@ -15,15 +15,15 @@ pub fn of_fault(report: &RunReport, fault: EndpointFault, paint: Paint) -> Strin
         return String::new();
     }
     let mut out = format!("{}  {}\n", paint.strong(fault.name()), fault.title());
-    out += &table(&runs).aligned(paint, WIDTH);
-    for sentence in remarks(&runs) {
+    out += &build_fault_table(&runs).aligned(paint, WIDTH);
+    for sentence in collect_fault_remarks(&runs) {
         out += &format!("  {}\n", wrapped(&sentence, WIDTH - 2, 4));
     }
     out
 }
 
 /// All faults as text, with the load that they had in common. Empty if the report has none.
-pub fn whole(report: &RunReport, paint: Paint) -> String {
+pub fn render_faults(report: &RunReport, paint: Paint) -> String {
     let Some(faults) = &report.faults else { return String::new() };
     let mut out = format!("{}\n", wrapped(&load(faults), WIDTH, 0));
     for fault in EndpointFault::ALL {
@@ -44,10 +44,10 @@ pub fn load(faults: &FaultResults) -> String {
     format!(
         "{} requests are due in a second{from}, on {} connections; clients give a request up after {} ms. Each fault lasts \
          for {} s. Latency is from when a request was due until it was answered or given up.",
-        number::count(faults.rate as u64),
+        number::format_count(faults.rate as u64),
         faults.connections,
-        number::count(faults.timeout_ms),
-        number::plain(faults.fault_seconds),
+        number::format_count(faults.timeout_ms),
+        number::format_number(faults.fault_seconds),
     )
 }
 
@@ -57,7 +57,7 @@ pub fn runs(faults: &FaultResults, fault: EndpointFault) -> Vec<&FaultRun> {
 }
 
 /// A row for each run.
-pub fn table(runs: &[&FaultRun]) -> TextTable {
+pub fn build_fault_table(runs: &[&FaultRun]) -> TextTable {
     let mut table = TextTable::with_numbers([
         "",
         "requests",
@@ -72,12 +72,12 @@ pub fn table(runs: &[&FaultRun]) -> TextTable {
         "off s",
         "back s",
     ]);
-    table.rows = runs.iter().map(|run| row(run)).collect();
-    table
+    build_fault_table.rows = runs.iter().map(|run| row(run)).collect();
+    build_fault_table
 }
 
 /// The meaning of the last columns, the failures by kind and phase, and the reasons of absence.
-pub fn remarks(runs: &[&FaultRun]) -> Vec<String> {
+pub fn collect_fault_remarks(runs: &[&FaultRun]) -> Vec<String> {
     let mut out = Vec::new();
     if runs.iter().any(|run| run.faulty.is_some()) {
         out.push(
@@ -99,7 +99,7 @@ pub fn remarks(runs: &[&FaultRun]) -> Vec<String> {
             out.push(format!("{name}: {}", told.join("; ")));
         }
         if run.unsent > 0 {
-            out.push(format!("{name}: {} more were due and not kept", number::count(run.unsent)));
+            out.push(format!("{name}: {} more were due and not kept", number::format_count(run.unsent)));
         }
     }
     out
@@ -124,8 +124,8 @@ fn row(run: &FaultRun) -> Vec<Cell> {
         cells.extend((0..11).map(|_| missing()));
         return cells;
     }
-    cells.push(Cell::number(number::count(requests), Some(requests as f64)));
-    cells.push(Cell::number(number::count(failed), Some(failed as f64)).toned(if failed > 0 {
+    cells.push(Cell::number(number::format_count(requests), Some(requests as f64)));
+    cells.push(Cell::number(number::format_count(failed), Some(failed as f64)).toned(if failed > 0 {
         Tone::Bad
     } else {
         Tone::Good
@@ -139,7 +139,10 @@ fn row(run: &FaultRun) -> Vec<Cell> {
     match run.faulty {
         None => cells.extend((0..3).map(|_| missing())),
         Some(faulty) => {
-            cells.push(Cell::number(number::count(faulty.late_requests), Some(faulty.late_requests as f64)));
+            cells.push(Cell::number(
+                number::format_count(faulty.late_requests),
+                Some(faulty.late_requests as f64),
+            ));
             for seconds in [faulty.off_after_s, faulty.back_after_s] {
                 cells.push(match seconds {
                     Some(seconds) => Cell::number(format!("{seconds:.1}"), Some(seconds)),
@@ -164,7 +167,7 @@ fn kinds(outcome: &PeriodOutcome) -> Option<String> {
     let told: Vec<String> = kinds
         .iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, kind)| format!("{} {kind}", number::count(*count)))
+        .map(|(count, kind)| format!("{} {kind}", number::format_count(*count)))
         .collect();
     (!told.is_empty()).then(|| told.join(", "))
 }
@@ -219,9 +222,9 @@ pub(super) mod tests {
     #[test]
     fn runs_stand_below_each_other_with_their_failures() {
         let mut report = reports::small(1, 3, 1.0);
-        assert_eq!(whole(&report, Paint::Plain), "");
+        assert_eq!(render_faults(&report, Paint::Plain), "");
         report.faults = Some(sample());
-        let text = whole(&report, Paint::Plain);
+        let text = render_faults(&report, Paint::Plain);
         assert!(
             text.starts_with("1,000 requests are due in a second, half of what two forwards at most,"),
             "{text}"

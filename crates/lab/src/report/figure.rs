@@ -95,7 +95,7 @@ impl Figure {
     pub fn shown(self, value: f64) -> String {
         match self {
             Self::MemoryBytes => number::megabytes(value),
-            _ => number::plain(value),
+            _ => number::format_number(value),
         }
     }
 

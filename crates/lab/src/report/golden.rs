@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 /// Compares `text` with `golden/NAME` beside this file.
-pub(crate) fn check(name: &str, text: &str) {
+pub(crate) fn check_golden(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/report/golden").join(name);
     if std::env::var_os("UPDATE").is_some_and(|value| value == "1") {
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -70,7 +70,7 @@ pub fn sentences(report: &RunReport) -> Vec<String> {
 }
 
 fn standing<'a>(report: &RunReport, result: &'a ScenarioResult) -> Option<SubjectStanding<'a>> {
-    let summaries = summary::of_scenario(result);
+    let summaries = summary::summarise_scenario(result);
     let peer = |summary: &&Summary<'_>| {
         let usual = report.contenders.iter().find(|facts| facts.definition.name == summary.name);
         let own = summary.name.starts_with(SUBJECT) && summary.name != SUBJECT;

@@ -31,7 +31,7 @@ use super::table::{TextTable, Tone};
 use crate::result::RunReport;
 
 /// The whole page.
-pub fn page(report: &RunReport) -> String {
+pub fn render_html_page(report: &RunReport) -> String {
     let people = People::of(report);
     let title = format!("Weir {} beside others", report.weir);
     let anchors = anchors(report);
@@ -40,7 +40,12 @@ pub fn page(report: &RunReport) -> String {
         index += &index_entries(report, group, &members, &anchors);
         scenarios += &format!("<h2 class=\"group\">{}</h2>", group.title());
         for member in members {
-            scenarios += &scenario::section(report, &report.scenarios[member], &people, &anchors[member]);
+            scenarios += &scenario::render_scenario_section(
+                report,
+                &report.scenarios[member],
+                &people,
+                &anchors[member],
+            );
         }
     }
     let sentences: String = headline::sentences(report)
@@ -84,9 +89,9 @@ pub fn page(report: &RunReport) -> String {
         count = report.scenarios.len(),
         contenders = facts::contenders_line(report),
         warnings = facts::warnings(report),
-        overview = overview::section(report, &people),
-        faults = faults::section(report),
-        facts = facts::section(report),
+        overview = overview::render_overview_section(report, &people),
+        faults = faults::render_faults_section(report),
+        facts = facts::render_facts_section(report),
     )
 }
 
@@ -105,7 +110,7 @@ fn index_entries(report: &RunReport, group: ScenarioGroup, members: &[usize], an
 fn anchors(report: &RunReport) -> Vec<String> {
     let mut anchors: Vec<String> = Vec::new();
     for result in &report.scenarios {
-        let slug = charts::plain(&result.scenario.name);
+        let slug = charts::make_safe_file_name(&result.scenario.name);
         let slug = slug.trim_matches('-');
         let slug = if slug.is_empty() { "scenario" } else { slug };
         let is_taken = |anchor: &String| OWN_ANCHORS.contains(&anchor.as_str()) || anchors.contains(anchor);
@@ -241,7 +246,7 @@ mod tests {
 
     #[test]
     fn text_of_files_and_programs_is_escaped() {
-        let page = page(&sample::report());
+        let page = render_html_page(&sample::report());
         assert_eq!(page.matches("<script").count(), 1, "the page's own");
         assert!(
             !page.contains("<img") && !page.contains("<b>b</b>") && page.contains("&lt;script&gt;alert(1)")
@@ -251,7 +256,7 @@ mod tests {
 
     #[test]
     fn page_makes_no_request() {
-        let page = page(&sample::report());
+        let page = render_html_page(&sample::report());
         for outside in ["http://", "https://", "url(", "@import", "fetch(", "XMLHttpRequest"] {
             assert!(!page.contains(outside), "{outside}");
         }
@@ -260,9 +265,9 @@ mod tests {
     /// Writes a page to look at: `LOOK=FILE cargo test -p lab a_page_to_look_at`.
     #[test]
     fn a_page_to_look_at() {
-        let page = page(&sample::report());
+        let page = render_html_page(&sample::report());
         if let Some(file) = std::env::var_os("LOOK") {
-            std::fs::write(file, &page).unwrap();
+            std::fs::write(file, &render_html_page).unwrap();
         }
         assert!(page.len() < 4_000_000, "{} bytes", page.len());
     }
@@ -270,8 +275,9 @@ mod tests {
     #[test]
     fn only_the_subject_is_drawn_large_and_labelled() {
         let mut report = sample::small(1, 5, 1.0);
-        let large =
-            |report: &RunReport| overview::section(report, &People::of(report)).matches("r=\"5.2\"").count();
+        let large = |report: &RunReport| {
+            overview::render_overview_section(report, &People::of(report)).matches("r=\"5.2\"").count()
+        };
         assert_eq!(large(&report), 4, "mark and legend in the charts of CPU and of requests per second");
         report.scenarios[0].contenders.retain(|contender| contender.name != headline::SUBJECT);
         assert_eq!(large(&report), 0);
@@ -286,14 +292,14 @@ mod tests {
             result.scenario.name = name.to_owned();
         }
         assert_eq!(anchors(&report), ["a-b", "a-b-2", "top-2", "scenario"]);
-        let page = page(&report);
+        let page = render_html_page(&report);
         assert!(page.contains("<section id=\"a-b-2\">") && page.contains("href=\"#a-b-2\""));
     }
 
     #[test]
     fn scenarios_stand_below_their_group() {
-        let page = page(&sample::report());
-        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text}"));
+        let page = render_html_page(&sample::report());
+        let at = |text: &str| render_html_page.find(text).unwrap_or_else(|| panic!("no {text}"));
         assert!(at("<h2 class=\"group\">TLS</h2>") < at("<section id=\"tls\">"));
         assert!(at("<section id=\"tls\">") < at("<section id=\"http2\">"));
         assert_eq!(page.matches("href=\"#scenarios\"").count(), 20, "each scenario has a way back");
@@ -304,16 +310,16 @@ mod tests {
     fn an_empty_run_is_a_page_too() {
         let mut report = sample::small(1, 3, 1.0);
         report.scenarios[0].contenders.iter_mut().for_each(|contender| contender.runs.clear());
-        assert!(page(&report).contains("Nothing was measured."));
+        assert!(render_html_page(&report).contains("Nothing was measured."));
         report.scenarios.clear();
         report.contenders.clear();
-        assert!(page(&report).contains("0 scenarios"));
+        assert!(render_html_page(&report).contains("0 scenarios"));
     }
 
     #[test]
     fn every_chart_has_its_numbers_and_its_command() {
-        let page = page(&sample::report());
-        let figures = page.matches("<figure").count();
+        let page = render_html_page(&sample::report());
+        let figures = render_html_page.matches("<figure").count();
         assert!(figures > 100, "{figures}");
         assert_eq!(page.matches("<svg").count(), figures);
         assert_eq!(page.matches("<details><summary>Data</summary><div class=\"scroll\" ").count(), figures);

@@ -13,7 +13,7 @@ use super::summary::{self, Summary};
 use crate::result::{FORMAT, RunReport, ScenarioResult};
 
 /// Reads a stored run. Fails on other files, and on another format.
-pub fn read(path: &Path) -> anyhow::Result<RunReport> {
+pub fn read_report(path: &Path) -> anyhow::Result<RunReport> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     parse(&text).with_context(|| format!("{} is no result that this program reads", path.display()))
 }
@@ -37,7 +37,7 @@ pub fn parse(text: &str) -> anyhow::Result<RunReport> {
 }
 
 /// Writes a run completely or not at all, so that a reader never finds a part of one.
-pub fn write(report: &RunReport, path: &Path) -> anyhow::Result<()> {
+pub fn write_report(report: &RunReport, path: &Path) -> anyhow::Result<()> {
     let name = path.file_name().with_context(|| format!("{} is no file name", path.display()))?;
     let mut beside = name.to_owned();
     beside.push(".part");
@@ -59,7 +59,7 @@ pub fn summary_of(report: &RunReport) -> Value {
 }
 
 fn of_scenario(result: &ScenarioResult) -> Value {
-    let contenders: serde_json::Map<String, Value> = summary::of_scenario(result)
+    let contenders: serde_json::Map<String, Value> = summary::summarise_scenario(result)
         .iter()
         .map(|summary| (summary.name.to_owned(), of_contender(summary)))
         .collect();
@@ -128,10 +128,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("result.json");
         let report = sample::report();
-        write(&report, &path).unwrap();
+        write_report(&report, &path).unwrap();
         // Written again over the first, as during a run.
-        write(&report, &path).unwrap();
-        assert!(read(&path).unwrap() == report);
+        write_report(&report, &path).unwrap();
+        assert!(read_report(&path).unwrap() == report);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside it");
     }
 
@@ -156,7 +156,7 @@ mod tests {
             let error = format!("{:#}", parse(given).unwrap_err());
             assert!(error.contains(expected), "{given:.40}: {error}");
         }
-        let missing = format!("{:#}", read(Path::new("/nowhere/result.json")).unwrap_err());
+        let missing = format!("{:#}", read_report(Path::new("/nowhere/result.json")).unwrap_err());
         assert!(missing.starts_with("cannot read /nowhere/result.json"), "{missing}");
     }
 
@@ -175,7 +175,7 @@ mod tests {
             if !name.starts_with(|first: char| first.is_ascii_digit()) {
                 continue;
             }
-            match read(&path) {
+            match read_report(&path) {
                 Ok(_) => assert!(told.contains(&name), "lab/README.md lacks {name}"),
                 Err(error) => {
                     assert!(!told.contains(&name), "{name}: {error:#}");

@@ -6,7 +6,7 @@ use crate::result::{RunReport, ScenarioResult};
 
 /// The note of a scenario in which each connection carries one request after its handshake; `None` for
 /// others.
-pub(super) fn note(report: &RunReport, result: &ScenarioResult) -> Option<String> {
+pub(super) fn note_tls_libraries(report: &RunReport, result: &ScenarioResult) -> Option<String> {
     let scenario = &result.scenario;
     if !scenario.protocol.is_encrypted() || scenario.load.keep_alive {
         return None;
@@ -43,15 +43,15 @@ mod tests {
                 name => Some(format!("{name} 1")),
             };
         }
-        assert_eq!(note(&report, &report.scenarios[0]), None, "clear text");
+        assert_eq!(note_tls_libraries(&report, &report.scenarios[0]), None, "clear text");
         let scenario = &mut report.scenarios[0].scenario;
         scenario.protocol = ScenarioProtocol::Https;
-        assert_eq!(note(&report, &report.scenarios[0]), None, "kept connections");
+        assert_eq!(note_tls_libraries(&report, &report.scenarios[0]), None, "kept connections");
         report.scenarios[0].scenario.load.keep_alive = false;
-        let told = note(&report, &report.scenarios[0]).unwrap();
+        let told = note_tls_libraries(&report, &report.scenarios[0]).unwrap();
         assert!(told.starts_with("TLS libraries: ") && told.contains("nginx OpenSSL 3.0.19"), "{told}");
         assert!(told.contains("weir does not tell"), "{told}");
         report.scenarios[0].contenders.clear();
-        assert_eq!(note(&report, &report.scenarios[0]), None, "nothing was measured");
+        assert_eq!(note_tls_libraries(&report, &report.scenarios[0]), None, "nothing was measured");
     }
 }

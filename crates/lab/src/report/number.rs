@@ -2,7 +2,7 @@
 //! nothing.
 
 /// A number with three digits, more only before the point; thousands are separated.
-pub fn plain(value: f64) -> String {
+pub fn format_number(value: f64) -> String {
     if !value.is_finite() {
         return MISSING.to_owned();
     }
@@ -23,17 +23,17 @@ pub fn axis(value: f64) -> String {
 }
 
 /// A whole number, thousands separated.
-pub fn count(value: u64) -> String {
+pub fn format_count(value: u64) -> String {
     grouped(&value.to_string())
 }
 
-/// As [`plain`], or [`MISSING`].
+/// As [`format_number`], or [`MISSING`].
 pub fn optional(value: Option<f64>) -> String {
-    value.map_or_else(|| MISSING.to_owned(), plain)
+    value.map_or_else(|| MISSING.to_owned(), format_number)
 }
 
 /// A ratio: two decimals, fewer for large ratios.
-pub fn ratio(value: f64) -> String {
+pub fn format_ratio(value: f64) -> String {
     match value {
         small if small < 0.095 => format!("{value:.3}"),
         large if large >= 99.5 => grouped(&format!("{value:.0}")),
@@ -59,7 +59,7 @@ pub fn optional_percent(value: Option<f64>) -> String {
 
 /// Bytes in MB (10⁶) without the unit.
 pub fn megabytes(bytes: f64) -> String {
-    plain(bytes / 1e6)
+    format_number(bytes / 1e6)
 }
 
 /// Seconds as a length of time: `48 s`, `3 min 20 s`, `2 h 5 min`.
@@ -155,7 +155,7 @@ mod tests {
             (f64::NAN, "-"),
         ];
         for (value, expected) in rows {
-            assert_eq!(plain(value), expected, "{value}");
+            assert_eq!(format_number(value), expected, "{value}");
         }
     }
 
@@ -167,7 +167,7 @@ mod tests {
             assert_eq!(percent(value), expected, "{value}");
         }
         for (value, expected) in [(1.0, "1.00"), (0.0512, "0.051"), (12.34, "12.3"), (1234.0, "1,234")] {
-            assert_eq!(ratio(value), expected, "{value}");
+            assert_eq!(format_ratio(value), expected, "{value}");
         }
         for (seconds, expected) in [
             (0.2, "0 s"),
@@ -183,7 +183,7 @@ mod tests {
         {
             assert_eq!(axis(value), expected, "{value}");
         }
-        assert_eq!(count(1000), "1,000");
+        assert_eq!(format_count(1000), "1,000");
         assert_eq!(megabytes(1.5e9), "1,500");
     }
 }

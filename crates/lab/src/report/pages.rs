@@ -20,7 +20,10 @@ fn measured_pages_show_the_kept_results() {
     );
     let intro = "How it was asked, and what a text leaves open, stands with each table.";
     let command = "weir lab report lab/results/0.1.0-lab.json --texts FILE";
-    check("comparison.md", &page("Published tables beside ours", intro, command, &texts::page(&all)));
+    check(
+        "comparison.md",
+        &page("Published tables beside ours", intro, command, &texts::render_published_texts(&all)),
+    );
 }
 
 /// The page of `weir lab faults` is there as soon as a result is kept.
@@ -93,7 +96,7 @@ fn page(title: &str, intro: &str, command: &str, text: &str) -> String {
 }
 
 fn kept(name: &str) -> RunReport {
-    json::read(&repository().join("lab/results").join(name)).unwrap()
+    json::read_report(&repository().join("lab/results").join(name)).unwrap()
 }
 
 fn check(name: &str, page: &str) {

@@ -70,7 +70,7 @@ impl Summary<'_> {
 }
 
 /// Summaries of all contenders, in the order of the run.
-pub fn of_scenario(result: &ScenarioResult) -> Vec<Summary<'_>> {
+pub fn summarise_scenario(result: &ScenarioResult) -> Vec<Summary<'_>> {
     let find = |name: &str| result.contenders.iter().find(|contender| contender.name == name);
     let baseline = result.baseline.as_deref().and_then(find);
     let direct = if paced(result) { None } else { find(DIRECT) };
@@ -171,7 +171,7 @@ mod tests {
                 run.usage.system_us_per_request *= 3.0;
             }
         }
-        let summaries = of_scenario(result);
+        let summaries = summarise_scenario(result);
         let weir = summaries.iter().find(|summary| summary.name == "weir").unwrap();
         let throughput = weir.figures[&Figure::RequestsPerSecond];
         assert!(throughput.max / throughput.min > 2.5, "{throughput:?}");
@@ -190,7 +190,7 @@ mod tests {
         let shared = within_rounds(&result.contenders[3].runs, &result.contenders[1].runs, Figure::CpuUs);
         assert_eq!(shared.len(), 3);
         result.contenders[1].runs.clear();
-        let summaries = of_scenario(result);
+        let summaries = summarise_scenario(result);
         assert!(summaries[3].ratios.is_empty() && summaries[1].figures.is_empty());
     }
 
@@ -211,7 +211,7 @@ mod tests {
             for run in &mut result.contenders[3].runs {
                 (run.usage.cores, run.usage.cores_busy_percent, run.usage.own_percent) = (cores, busy, own);
             }
-            let summaries = of_scenario(result);
+            let summaries = summarise_scenario(result);
             let weir = &summaries[3];
             assert_eq!((weir.unsaturated(), weir.disturbed()), expected, "{busy:?} {own} {cores}");
         }
@@ -221,7 +221,7 @@ mod tests {
     fn a_given_rate_loses_nothing() {
         let report = sample::report();
         for result in &report.scenarios {
-            let loses = of_scenario(result).iter().any(|summary| summary.loss_percent.is_some());
+            let loses = summarise_scenario(result).iter().any(|summary| summary.loss_percent.is_some());
             assert_eq!(loses, !paced(result), "{}", result.scenario.name);
         }
     }

@@ -11,12 +11,12 @@ use crate::result::{RunReport, ScenarioResult};
 use crate::terminal::Paint;
 
 /// One scenario, for standard output.
-pub fn scenario(report: &RunReport, result: &ScenarioResult) -> String {
+pub fn render_scenario(report: &RunReport, result: &ScenarioResult) -> String {
     painted(report, result, Paint::for_stdout())
 }
 
 /// A whole run, for standard output.
-pub fn whole(report: &RunReport) -> String {
+pub fn render_report(report: &RunReport) -> String {
     whole_painted(report, Paint::for_stdout())
 }
 
@@ -24,17 +24,17 @@ pub fn whole(report: &RunReport) -> String {
 pub fn painted(report: &RunReport, result: &ScenarioResult, paint: Paint) -> String {
     let asked = &result.scenario;
     let mut out = format!("{}  {}\n", paint.strong(&asked.name), asked.title);
-    let summaries = summary::of_scenario(result);
+    let summaries = summary::summarise_scenario(result);
     let measured: Vec<&Summary<'_>> = summaries.iter().filter(|summary| summary.rounds > 0).collect();
     if measured.is_empty() {
         out += "  nothing was measured\n";
     } else {
         out += &table(result, &measured).aligned(paint, WIDTH);
     }
-    for sentence in remarks(&summaries, &measured) {
+    for sentence in collect_remarks(&summaries, &measured) {
         out += &line(&sentence);
     }
-    for note in result.notes.iter().chain(&libraries::note(report, result)) {
+    for note in result.notes.iter().chain(&libraries::note_tls_libraries(report, result)) {
         out += &line(note);
     }
     // A contender that is absent from the whole run is only named here; the reasons are at the end of the
@@ -77,7 +77,7 @@ pub fn whole_painted(report: &RunReport, paint: Paint) -> String {
         out += &painted(report, result, paint);
     }
     if report.faults.is_some() {
-        out += &format!("\n{}", super::faults::whole(report, paint));
+        out += &format!("\n{}", super::faults::render_faults(report, paint));
     }
     let absent = report.contenders.iter().filter_map(|facts| Some((facts, facts.absent.as_deref()?)));
     for (index, (facts, reason)) in absent.enumerate() {
@@ -123,7 +123,7 @@ fn row(summary: &Summary<'_>) -> Vec<Cell> {
     };
     let parts = summary.median(Figure::UserUs).zip(summary.median(Figure::SystemUs)).map_or_else(
         || number::MISSING.to_owned(),
-        |(user, system)| format!("{}+{}", number::plain(user), number::plain(system)),
+        |(user, system)| format!("{}+{}", number::format_number(user), number::format_number(system)),
     );
     let failed = summary.failures.all() + summary.unsent;
     vec![
@@ -138,7 +138,7 @@ fn row(summary: &Summary<'_>) -> Vec<Cell> {
         ratio(summary),
         shown(Figure::Switches),
         shown(Figure::MemoryBytes),
-        Cell::text(number::count(failed)).toned(if failed > 0 { Tone::Bad } else { Tone::Faint }),
+        Cell::text(number::format_count(failed)).toned(if failed > 0 { Tone::Bad } else { Tone::Faint }),
         core(summary),
     ]
 }
@@ -163,7 +163,7 @@ fn ratio(summary: &Summary<'_>) -> Cell {
         Some(false) => Tone::Bad,
         None => Tone::Faint,
     };
-    Cell::number(format!("{} {word}", number::ratio(ratio.median)), Some(ratio.median)).toned(tone)
+    Cell::number(format!("{} {word}", number::format_ratio(ratio.median)), Some(ratio.median)).toned(tone)
 }
 
 fn core(summary: &Summary<'_>) -> Cell {
@@ -177,7 +177,7 @@ fn core(summary: &Summary<'_>) -> Cell {
 }
 
 /// The meaning of the marks, if there are any, and the failures beside the numbers.
-pub(super) fn remarks(summaries: &[Summary<'_>], measured: &[&Summary<'_>]) -> Vec<String> {
+pub(super) fn collect_remarks(summaries: &[Summary<'_>], measured: &[&Summary<'_>]) -> Vec<String> {
     let mut out = Vec::new();
     let verdict = |wanted| {
         let of = |summary: &&Summary<'_>| {
@@ -219,7 +219,7 @@ pub(super) fn remarks(summaries: &[Summary<'_>], measured: &[&Summary<'_>]) -> V
         ));
     }
     for summary in measured.iter().filter(|summary| summary.failures.all() + summary.unsent > 0) {
-        out.push(format!("{}: {}", summary.name, failures(summary)));
+        out.push(format!("{}: {}", summary.name, format_failures(summary)));
     }
     for (summary, note) in
         measured.iter().flat_map(|summary| summary.notes.iter().map(move |note| (summary, note)))
@@ -230,14 +230,14 @@ pub(super) fn remarks(summaries: &[Summary<'_>], measured: &[&Summary<'_>]) -> V
         out.push(format!(
             "{}: {} failed while warming up",
             summary.name,
-            number::count(summary.warm_up_failures)
+            number::format_count(summary.warm_up_failures)
         ));
     }
     out
 }
 
 /// Failures by kind.
-pub(super) fn failures(summary: &Summary<'_>) -> String {
+pub(super) fn format_failures(summary: &Summary<'_>) -> String {
     let failures = &summary.failures;
     let kinds = [
         (failures.connect, "not connected"),
@@ -250,9 +250,9 @@ pub(super) fn failures(summary: &Summary<'_>) -> String {
     let told: Vec<String> = kinds
         .iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, kind)| format!("{} {kind}", number::count(*count)))
+        .map(|(count, kind)| format!("{} {kind}", number::format_count(*count)))
         .collect();
-    format!("{}, of {} answers", told.join(", "), number::count(summary.requests))
+    format!("{}, of {} answers", told.join(", "), number::format_count(summary.requests))
 }
 
 /// Contenders without a row, or without all rounds, and the reasons.
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_whole_run_looks_like_this() {
-        golden::check("whole.txt", &whole_painted(&sample::report(), Paint::Plain));
+        golden::check_golden("whole.txt", &whole_painted(&sample::report(), Paint::Plain));
     }
 
     #[test]

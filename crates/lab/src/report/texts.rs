@@ -21,7 +21,7 @@ use crate::terminal::Paint;
 const OURS: &[&str] = &["nginx", "haproxy", "weir"];
 
 /// All tables as text.
-pub fn page(report: &RunReport) -> String {
+pub fn render_published_texts(report: &RunReport) -> String {
     let mut out = "The published tables beside ours\n\n".to_owned();
     out += &paragraph(&format!(
         "Left, what a text reports, taken on its author's machine with the versions of its day. Right, the median of \
@@ -39,7 +39,7 @@ pub fn page(report: &RunReport) -> String {
 
 fn one(report: &RunReport, text: &Text) -> String {
     let found = repeating(report, text);
-    let summaries = found.map(summary::of_scenario);
+    let summaries = found.map(summary::summarise_scenario);
     let here = match found {
         Some(result) => format!("Here: scenario {}.", result.scenario.name),
         None => "This run has no scenario that asks so.".to_owned(),
@@ -112,7 +112,7 @@ fn cells(
     let our_loss = ours.and_then(|ours| Some(ours.loss_percent?.median));
     [
         name.to_owned(),
-        listed(&number::plain),
+        listed(&number::format_number),
         listed(&loss),
         number::optional(mean_ms),
         of(Figure::RequestsPerSecond),
@@ -187,7 +187,7 @@ pub(super) fn thread_models(report: &RunReport) -> String {
     };
     let mut told = false;
     for result in &report.scenarios {
-        let summaries = summary::of_scenario(result);
+        let summaries = summary::summarise_scenario(result);
         let part =
             |summary: &&Summary<'_>| variable(summary.name, "THREAD_MODEL").is_some() && summary.rounds > 0;
         let measured: Vec<&Summary<'_>> = summaries.iter().filter(part).collect();
@@ -198,7 +198,7 @@ pub(super) fn thread_models(report: &RunReport) -> String {
         told = true;
         let headings = ["", "layer", "model", "buffers", "req/s", "loss %", "CPU µs/req", "switches/req"];
         let mut table = TextTable::with_numbers(headings);
-        let findings = findings::table(report, &measured);
+        let findings = findings::build_study_table(report, &measured);
         for summary in measured {
             let text = |name: &str| variable(summary.name, name).unwrap_or(number::MISSING).to_owned();
             let of = |figure: Figure| number::optional(summary.median(figure));
@@ -242,12 +242,12 @@ mod tests {
 
     #[test]
     fn the_tables_look_like_this() {
-        golden::check("texts.txt", &page(&sample::report()));
+        golden::check_golden("texts.txt", &render_published_texts(&sample::report()));
     }
 
     #[test]
     fn missing_losses_of_texts_are_computed() {
-        let page = page(&sample::report()).split_whitespace().collect::<Vec<_>>().join(" ");
+        let page = render_published_texts(&sample::report()).split_whitespace().collect::<Vec<_>>().join(" ");
         for expected in [
             // (6519.68 - 950.57) / 6519.68
             "Zuul 951 85.4 -",
@@ -262,10 +262,13 @@ mod tests {
     #[test]
     fn missing_rows_of_texts_are_listed() {
         let mut report = sample::small(1, 3, 1.0);
-        assert_eq!(page(&report).matches("This run has no scenario that asks so.").count(), TEXTS.len());
+        assert_eq!(
+            render_published_texts(&report).matches("This run has no scenario that asks so.").count(),
+            TEXTS.len()
+        );
         let load = &mut report.scenarios[0].scenario.load;
         (load.connections, load.threads) = (100, 12);
-        let page = page(&report);
+        let page = render_published_texts(&report);
         assert_eq!(page.matches("This run has no scenario that asks so.").count(), TEXTS.len() - 1);
         assert!(page.contains("No figures of ours for edgeservice: this run did not ask it here."), "{page}");
     }
@@ -278,9 +281,13 @@ mod tests {
         second.scenario.name = "like-the-text".to_owned();
         second.contenders[1].name = "zuul1".to_owned();
         report.scenarios.push(second);
-        assert!(page(&report).contains("Here: scenario like-the-text."), "{}", page(&report));
+        assert!(
+            render_published_texts(&report).contains("Here: scenario like-the-text."),
+            "{}",
+            render_published_texts(&report)
+        );
         // The first of equals.
         report.scenarios[1].contenders[1].name = "somebody".to_owned();
-        assert!(page(&report).contains("Here: scenario small."));
+        assert!(render_published_texts(&report).contains("Here: scenario small."));
     }
 }

@@ -107,7 +107,7 @@ impl Measurement {
             if at > self.seconds + LATE_SECONDS {
                 bail!(
                     "{} did not end: answers stay away ({:.0} s instead of {:.0} s)",
-                    tools::program(self.scenario.load.tool),
+                    tools::tool_program_name(self.scenario.load.tool),
                     at,
                     self.seconds
                 );
@@ -118,11 +118,12 @@ impl Measurement {
         let switches = self.tree.switches();
         running.group.check_running()?;
         if ended.code != 0 {
-            bail!("{} failed: {}", tools::program(self.scenario.load.tool), self.load.last_lines());
+            bail!("{} failed: {}", tools::tool_program_name(self.scenario.load.tool), self.load.last_lines());
         }
-        let mut load = tools::read(&self.scenario.load, &self.load.output()).with_context(|| {
-            format!("{}'s report cannot be read", tools::program(self.scenario.load.tool))
-        })?;
+        let mut load =
+            tools::parse_tool_report(&self.scenario.load, &self.load.output()).with_context(|| {
+                format!("{}'s report cannot be read", tools::tool_program_name(self.scenario.load.tool))
+            })?;
         if self.turn_ms.is_some() {
             load.forget_the_clock();
         }
@@ -178,7 +179,7 @@ fn command(
     seconds: f64,
     program: &Path,
 ) -> anyhow::Result<Vec<String>> {
-    tools::command(&ToolRun {
+    tools::build_tool_command(&ToolRun {
         load: &scenario.load,
         protocol: scenario.protocol,
         address: running.address,

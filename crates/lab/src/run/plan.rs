@@ -163,7 +163,7 @@ impl PlannedScenario {
 }
 
 /// Sorts scenarios with the same setup together, the plain ones first.
-pub(super) fn sort(steps: &mut [PlannedScenario]) {
+pub(super) fn sort_by_setup(steps: &mut [PlannedScenario]) {
     steps.sort_by_key(|step| (Setup::of(&step.scenario), step.scenario.together));
 }
 
@@ -321,7 +321,7 @@ mod tests {
         let all = [contender("a", ""), contender("b", "warm_up_seconds: 8\n")];
         let step = |more: &str| PlannedScenario::new(&scenario(more), &all, &[], &Wishes::default());
         let mut steps = [step("workers: 2\n"), step("together: true\n"), step("")];
-        sort(&mut steps);
+        sort_by_setup(&mut steps);
         assert_eq!(
             steps.each_ref().map(|step| (step.scenario.workers, step.scenario.together)),
             [(1, false), (1, true), (2, false)]

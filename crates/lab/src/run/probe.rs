@@ -23,9 +23,13 @@ pub(super) fn paths(protocol: ScenarioProtocol) -> [&'static str; 2] {
 }
 
 /// Sends one request; returns the body. Fails unless the response is a 200, and the status of a call OK.
-pub(super) fn ask(protocol: ScenarioProtocol, address: SocketAddr, path: &str) -> anyhow::Result<Vec<u8>> {
+pub(super) fn probe_gateway(
+    protocol: ScenarioProtocol,
+    address: SocketAddr,
+    path: &str,
+) -> anyhow::Result<Vec<u8>> {
     if protocol.is_layer4() {
-        return bytes::ask(protocol, address);
+        return bytes::probe_layer4(protocol, address);
     }
     let (scheme, version) = match protocol {
         ScenarioProtocol::Http | ScenarioProtocol::Websocket => ("http", "--http1.1"),

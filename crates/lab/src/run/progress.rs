@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::terminal::{print, print_error, progress_is_seen};
+use crate::terminal::{print_error, print_line, progress_is_seen};
 
 /// Counts estimated seconds.
 #[derive(Debug)]
@@ -53,8 +53,8 @@ impl Progress {
     /// Prints to standard output without disturbing the bar.
     pub(super) fn print(&self, text: impl Display) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| print(text)),
-            None => print(text),
+            Some(bar) => bar.suspend(|| print_line(text)),
+            None => print_line(text),
         }
     }
 }

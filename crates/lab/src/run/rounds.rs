@@ -13,7 +13,7 @@ use crate::result::{ContenderResult, MeasuredRun, ScenarioResult};
 use crate::scenario::Scenario;
 
 /// Measures a step; `result` has its contenders already, in the step's order.
-pub(super) fn measure(
+pub(super) fn measure_rounds(
     stage: &mut RunningPrograms,
     step: &PlannedScenario,
     result: &mut ScenarioResult,

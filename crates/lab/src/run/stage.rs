@@ -312,7 +312,7 @@ impl RunningPrograms {
         let mut last = String::new();
         let answered = self.interrupt.wait(START_LIMIT, || {
             group.check_running()?;
-            match probe::ask(protocol, address, probe::paths(protocol)[0]) {
+            match probe::probe_gateway(protocol, address, probe::paths(protocol)[0]) {
                 Ok(_) => Ok(Some(())),
                 Err(error) => {
                     last = format!("{error:#}");
@@ -334,14 +334,14 @@ impl RunningPrograms {
         origin: SocketAddr,
     ) -> anyhow::Result<()> {
         if protocol.is_layer4() {
-            return probe::bytes::check(protocol, address);
+            return probe::bytes::check_layer4_forwarding(protocol, address);
         }
         // The origin speaks HTTP/2 for gRPC only.
         let behind =
             if protocol == ScenarioProtocol::Grpc { ScenarioProtocol::Grpc } else { ScenarioProtocol::Http };
         for path in probe::paths(protocol) {
-            let wanted = probe::ask(behind, origin, path).context("the origin does not answer")?;
-            if probe::ask(protocol, address, path)? != wanted {
+            let wanted = probe::probe_gateway(behind, origin, path).context("the origin does not answer")?;
+            if probe::probe_gateway(protocol, address, path)? != wanted {
                 bail!("what comes through it for {path} is not what the origin answers");
             }
         }

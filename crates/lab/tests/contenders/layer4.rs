@@ -28,7 +28,7 @@ fn haproxy_forwards_bytes_and_names() {
 }
 
 fn start(name: &str, protocol: &'static str) -> Gateway {
-    let origin = lab::echo::start("127.0.0.1:0".parse().unwrap()).unwrap().address;
+    let origin = lab::echo::start_echo("127.0.0.1:0".parse().unwrap()).unwrap().address;
     Gateway::start_with(name, protocol, vec![("ORIGIN", origin.to_string())])
 }
 

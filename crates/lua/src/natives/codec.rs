@@ -15,7 +15,7 @@ const BYTES_PER_STEP: u64 = 16;
 /// The longest body that is decoded, in bytes: a short one may stand for gigabytes.
 const DECODED_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-pub(super) fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
+pub(super) fn install_codecs(lua: &Lua, native: &Table) -> mlua::Result<()> {
     // The interpreter's own arrays have the same metatable.
     let array = native.raw_get::<Option<Table>>("array")?.map_or_else(|| lua.create_table(), Ok)?;
     array.raw_set(ARRAY_MARK, true)?;

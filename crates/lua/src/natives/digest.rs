@@ -11,7 +11,7 @@ const BYTES_PER_STEP: usize = 64;
 /// Random bytes of one call.
 const RANDOM_BYTES_MAX: usize = 4_096;
 
-pub(super) fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
+pub(super) fn install_digests(lua: &Lua, native: &Table) -> mlua::Result<()> {
     let digest = lua.create_function(|lua, (name, data): (String, LuaString)| {
         let data = data.as_bytes();
         charge(lua, (data.len() / BYTES_PER_STEP) as u64)?;

@@ -19,7 +19,7 @@ pub struct Host {
     pub instance_id: Option<Arc<str>>,
 }
 
-pub(super) fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
+pub(super) fn install_host_facts(lua: &Lua, native: &Table) -> mlua::Result<()> {
     let settings = lua.create_function(|lua, ()| {
         let settings = lua.app_data_ref::<Host>().map(|host| host.settings.clone());
         match settings.as_deref() {

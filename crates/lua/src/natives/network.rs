@@ -12,7 +12,7 @@ use super::schema::to_json;
 /// Networks of one matcher.
 const NETWORKS_MAX: usize = 10_000;
 
-pub(super) fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
+pub(super) fn install_networks(lua: &Lua, native: &Table) -> mlua::Result<()> {
     let parse = lua.create_function(|lua, text: LuaString| {
         let text = text.to_string_lossy();
         if let Ok(address) = text.parse::<Ipv4Addr>() {

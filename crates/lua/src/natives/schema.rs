@@ -22,7 +22,7 @@ const STEPS_PER_CHECK: u64 = 1_000;
 /// Steps charged for each object of a schema that is compiled: some 10 µs.
 const STEPS_PER_PART: u64 = 500;
 
-pub(super) fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
+pub(super) fn install_schemas(lua: &Lua, native: &Table) -> mlua::Result<()> {
     let compile = lua.create_function(|lua, schema: Value| {
         charge(lua, STEPS_PER_CHECK)?;
         let schema = match schema_json(&schema) {

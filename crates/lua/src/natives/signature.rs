@@ -15,7 +15,7 @@ const STEPS_PER_SIGNATURE: u64 = 50_000;
 /// The longest key in PEM, in bytes.
 const PEM_BYTES_MAX: usize = 16 * 1024;
 
-pub(super) fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
+pub(super) fn install_signatures(lua: &Lua, native: &Table) -> mlua::Result<()> {
     let verify =
         lua.create_function(|lua, (name, pem, data, given): (String, LuaString, LuaString, LuaString)| {
             charge(lua, STEPS_PER_SIGNATURE)?;

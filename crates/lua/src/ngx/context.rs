@@ -10,7 +10,7 @@ use crate::json::Json;
 use crate::runtime::added_variables;
 use crate::runtime::state::InterpreterState;
 
-pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
+pub(super) fn install_context(add: &Adder<'_>) -> mlua::Result<()> {
     add.add("register_variable", |state, _, name: String| {
         added_variables::register(&*state.call()?, &name);
         Ok(())
@@ -59,7 +59,7 @@ fn context_field(state: &InterpreterState, lua: &Lua, name: &str) -> mlua::Resul
     if name == "conf_version" {
         return call.instance.number.to_string().into_lua_multi(lua);
     }
-    if let Some(value) = session::context_field(state, lua, name) {
+    if let Some(value) = session::read_session_field(state, lua, name) {
         return value?.into_lua_multi(lua);
     }
     state.read(|exchange| {

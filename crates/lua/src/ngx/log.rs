@@ -7,7 +7,7 @@ use super::Adder;
 /// The longest line, in bytes, as in nginx (2048 with the time and the level).
 const LINE_MAX_BYTES: usize = 2_048;
 
-pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
+pub(super) fn install_logging(add: &Adder<'_>) -> mlua::Result<()> {
     add.add("ngx_log", |state, _, (level, text): (u8, LuaString)| {
         let text = text.as_bytes();
         let line = String::from_utf8_lossy(&text[..text.len().min(LINE_MAX_BYTES)]);

@@ -39,7 +39,7 @@ enum RegexEngine {
 /// The compiled patterns of one interpreter, by options and text.
 type Patterns = RefCell<HashMap<(Vec<u8>, Vec<u8>), Rc<RegexPattern>>>;
 
-pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
+pub(super) fn install_regexes(add: &Adder<'_>) -> mlua::Result<()> {
     let kept = Patterns::default();
     add.add("re_groups", move |state, lua, values: (LuaString, LuaString, Option<LuaString>, i64)| {
         let (text, source, options, from) = values;

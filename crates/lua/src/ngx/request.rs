@@ -46,14 +46,14 @@ const SETTABLE: [&[u8]; 3] = [b"upstream_uri", b"upstream_host", b"args"];
 /// Fields that Weir writes itself: they follow from the body and the connection.
 const OWN_FIELDS: [&str; 3] = ["content-length", "transfer-encoding", "connection"];
 
-pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
+pub(super) fn install_request(add: &Adder<'_>) -> mlua::Result<()> {
     add.add("get_variable", |state, lua, name: Value| {
         let Some(name) = text_of(&name) else { return Ok(Value::Nil) };
         variable(state, lua, &name)
     })?;
     add.add("set_variable", |state, _, (name, value): (LuaString, Value)| {
         let (name, text) = (name.as_bytes(), text_of(&value));
-        if let Some(set) = session::set_variable(state, &name, text.as_deref()) {
+        if let Some(set) = session::set_session_variable(state, &name, text.as_deref()) {
             return set;
         }
         let variable = state.variable(&name);
@@ -182,7 +182,7 @@ pub(super) fn refused(error: message::FieldError) -> Error {
 }
 
 fn variable(state: &InterpreterState, lua: &Lua, name: &[u8]) -> mlua::Result<Value> {
-    if let Some(value) = session::variable(state, lua, name) {
+    if let Some(value) = session::read_session_variable(state, lua, name) {
         return value;
     }
     let rewritten = match name {

@@ -7,7 +7,7 @@ use super::request::refused;
 use super::texts::{decode_arguments, encode_arguments, text_of};
 use crate::runtime::limits::BODY_MAX_BYTES;
 
-pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
+pub(super) fn install_request_args(add: &Adder<'_>) -> mlua::Result<()> {
     add.add("get_uri_args", |state, lua, most: Option<i64>| {
         state.read(|exchange| decode_arguments(lua, exchange.forward_query().unwrap_or_default(), most))?
     })?;

@@ -12,7 +12,7 @@ use crate::runtime::state::InterpreterState;
 /// Tables inside each other that `ngx.print` writes.
 const PRINT_DEPTH_MAX: usize = 16;
 
-pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
+pub(super) fn install_response(add: &Adder<'_>) -> mlua::Result<()> {
     add.add("get_status", |state, _, ()| {
         let call = state.call()?;
         let of_call = call.status.get().or_else(|| call.has_output.get().then_some(200));

@@ -16,7 +16,7 @@ use crate::runtime::state::InterpreterState;
 /// Variables of nginx that have other names here.
 const ALIASES: [(&[u8], &str); 1] = [(b"ssl_preread_server_name", "ssl_server_name")];
 
-pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
+pub(super) fn install_session(add: &Adder<'_>) -> mlua::Result<()> {
     add.add("is_session", |state, _, ()| Ok(state.read_session(|_| ()).is_some()))?;
     add.add("may_peek", |state, _, ()| {
         let call = state.call()?;
@@ -52,7 +52,11 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
 }
 
 /// A variable of the session.
-pub(super) fn variable(state: &InterpreterState, lua: &Lua, name: &[u8]) -> Option<mlua::Result<Value>> {
+pub(super) fn read_session_variable(
+    state: &InterpreterState,
+    lua: &Lua,
+    name: &[u8],
+) -> Option<mlua::Result<Value>> {
     state.read_session(|session| {
         if name == b"ssl_preread_alpn_protocols" {
             let text = session.alpn.join(",");
@@ -70,7 +74,7 @@ pub(super) fn variable(state: &InterpreterState, lua: &Lua, name: &[u8]) -> Opti
 
 /// Sets a variable of the session, which filters, keys of balancers and log formats then see; whether it was
 /// set: those that the gateway counts and knows by itself are kept for programs alone.
-pub(super) fn set_variable(
+pub(super) fn set_session_variable(
     state: &InterpreterState,
     name: &[u8],
     value: Option<&[u8]>,
@@ -107,7 +111,11 @@ pub(super) fn set_variable(
 }
 
 /// A field of APISIX's context of a session.
-pub(super) fn context_field(state: &InterpreterState, lua: &Lua, name: &str) -> Option<mlua::Result<Value>> {
+pub(super) fn read_session_field(
+    state: &InterpreterState,
+    lua: &Lua,
+    name: &str,
+) -> Option<mlua::Result<Value>> {
     state.read_session(|session| {
         let text = match name {
             "route_id" => session.route_id.as_deref(),

@@ -371,7 +371,7 @@ fn size(_: &InterpreterState, _: &Lua, (name, is_free): (String, bool)) -> mlua:
     Ok(if is_free { DICTIONARY_MAX_BYTES.saturating_sub(used) } else { DICTIONARY_MAX_BYTES } as f64)
 }
 
-pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
+pub(super) fn install_shared_dicts(add: &Adder<'_>) -> mlua::Result<()> {
     for (name, storing) in [
         ("shared_set", Storing::Set { may_evict: true }),
         ("shared_safe_set", Storing::Set { may_evict: false }),

@@ -82,7 +82,7 @@ impl ReceivePattern {
     }
 }
 
-pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
+pub(super) fn install_sockets(add: &Adder<'_>) -> mlua::Result<()> {
     add.add("tcp_new", |_, lua, ()| lua.create_userdata(Tcp::default()))?;
     add.add("tcp_timeouts", |_, _, values: (UserDataRef<Tcp>, Option<u64>, Option<u64>, Option<u64>)| {
         let (socket, connect_ms, send_ms, read_ms) = values;

@@ -15,7 +15,7 @@ const ARGUMENTS_MAX: usize = 100;
 /// Bytes of input that count as one step: digests walk about as many in the time of an instruction.
 const BYTES_A_STEP: usize = 8;
 
-pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
+pub(super) fn install_text_codings(add: &Adder<'_>) -> mlua::Result<()> {
     add.add("encode_args", |_, lua, arguments: Table| lua.create_string(encode_arguments(&arguments)?))?;
     add.add("decode_args", |_, lua, (text, most): (LuaString, Option<i64>)| {
         decode_arguments(lua, &text.as_bytes(), most)

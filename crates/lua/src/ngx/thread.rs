@@ -9,7 +9,7 @@ use mlua::{Error, IntoLuaMulti, Lua, MultiValue, Value, Variadic};
 use super::Adder;
 use crate::runtime::call::{ProgramCall, ThreadEnd};
 
-pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
+pub(super) fn install_threads(add: &Adder<'_>) -> mlua::Result<()> {
     add.add("spawn", |state, _, values: MultiValue| {
         state.may_wait()?;
         state.call()?.spawn(values)

@@ -16,7 +16,7 @@ use crate::runtime::state::{InterpreterState, Reach};
 
 const _: () = assert!(TIMER_RUN_MS <= PHASE_WAIT_MS);
 
-pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
+pub(super) fn install_timers(add: &Adder<'_>) -> mlua::Result<()> {
     add.add_shared("timer", |state, lua, values: (f64, bool, Function, MultiValue)| {
         let (delay, is_repeated, function, values) = values;
         if !(0.0..=DELAY_MAX_SECONDS).contains(&delay) || (is_repeated && delay == 0.0) {

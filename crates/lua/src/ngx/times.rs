@@ -8,7 +8,7 @@ use net::env;
 use super::{Adder, session};
 use crate::runtime::limits::DELAY_MAX_SECONDS;
 
-pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
+pub(super) fn install_clock(add: &Adder<'_>) -> mlua::Result<()> {
     add.add("time", |_, _, ()| Ok(now().as_secs() as f64))?;
     add.add("http_time", |_, _, seconds: f64| {
         let seconds = seconds.clamp(0.0, 253_402_300_799.0) as u64;

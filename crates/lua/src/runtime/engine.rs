@@ -82,16 +82,16 @@ impl LuaEngine {
         let charged = state.budget.clone();
         lua.set_app_data(natives::Charge::new(move |steps| charged.charge(steps)));
         lua.set_app_data(natives::Host::clone(&HOST.read()));
-        natives::install(&lua, &native)?;
+        natives::install_natives(&lua, &native)?;
         native.raw_set("coroutine_depth_max", COROUTINE_DEPTH_MAX)?;
-        ngx::install(&lua, &native, &state, &json)?;
+        ngx::install_ngx(&lua, &native, &state, &json)?;
         let scheduler: Table =
             lua.load(include_str!("scheduler.lua")).set_name("=scheduler").call((&native, &library))?;
         let ngx_table: Table = lua
             .load(include_str!("../ngx/ngx.lua"))
             .set_name("=ngx")
             .call((&native, &library, &scheduler))?;
-        require::install(&lua, &native, &json)?;
+        require::install_require(&lua, &native, &json)?;
         let views: Table = lua.load(include_str!("views.lua")).set_name("=views").call(&native)?;
         let views: Function = views.get("views")?;
         let globals: Table = lua

@@ -72,7 +72,7 @@ fn read_folder(
 }
 
 /// Adds the functions that `require` and `load` are made of.
-pub(super) fn install(lua: &Lua, native: &Table, _: &Json) -> mlua::Result<()> {
+pub(super) fn install_require(lua: &Lua, native: &Table, _: &Json) -> mlua::Result<()> {
     let find = lua.create_function(|lua, (name, globals): (LuaString, Table)| {
         let name = name.to_string_lossy();
         match modules::source(&name) {

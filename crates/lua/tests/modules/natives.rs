@@ -1,13 +1,13 @@
 //! Tests of the functions of Rust, called from Lua.
 
-use lua::natives::{Charge, install};
+use lua::natives::{Charge, install_natives};
 use mlua::{Lua, Table, Value};
 
 /// The values that `code` returns, as one text each, in an interpreter with the functions as `native`.
 fn run(code: &str) -> String {
     let lua = Lua::new();
     let native = lua.create_table().unwrap();
-    install(&lua, &native).unwrap();
+    install_natives(&lua, &native).unwrap();
     lua.globals().set("native", native).unwrap();
     let code = format!(
         "local results = {{}} for _, v in ipairs({{(function() {code} end)()}}) do results[#results + 1] = tostring(v) end return table.concat(results, ' ')"
@@ -109,7 +109,7 @@ fn signature_is_verified_by_the_public_key_alone() {
 fn work_of_rust_is_charged_to_the_call() {
     let lua = Lua::new();
     let native = lua.create_table().unwrap();
-    install(&lua, &native).unwrap();
+    install_natives(&lua, &native).unwrap();
     lua.set_app_data(Charge::new(|steps| match steps {
         0..100 => Ok(()),
         _ => Err(mlua::Error::runtime("too many steps")),

@@ -19,7 +19,7 @@ use crate::secret_reference::{file_path, is_certificate_reference};
 ///
 /// # Errors
 /// APISIX's words for the certificate or the key, then what is wrong.
-pub(super) fn pair(cert: &str, key: &str) -> Result<(), String> {
+pub(super) fn check_certificate_pair(cert: &str, key: &str) -> Result<(), String> {
     let is_cert_known = !is_reference(cert).map_err(|reason| format!("failed to parse cert: {reason}"))?;
     let is_key_known = !is_reference(key).map_err(|reason| format!("failed to parse key: {reason}"))?;
     let cert = is_cert_known.then(|| certificates(cert)).transpose()?;
@@ -36,7 +36,7 @@ pub(super) fn pair(cert: &str, key: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// As [`pair`].
-pub(super) fn alone(cert: &str) -> Result<(), String> {
+pub(super) fn check_certificates(cert: &str) -> Result<(), String> {
     if is_reference(cert)? { Ok(()) } else { certificates(cert).map(drop) }
 }
 
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn pairs_are_accepted_or_refused_with_the_cause() {
         let check = |cert: &str, key: &str, expected: &str| {
-            let found = pair(cert, key).err().unwrap_or_default();
+            let found = check_certificate_pair(cert, key).err().unwrap_or_default();
             let is_as_expected =
                 if expected.is_empty() { found.is_empty() } else { found.starts_with(expected) };
             assert!(is_as_expected, "{found:?} instead of {expected:?}");
@@ -203,11 +203,11 @@ mod tests {
         );
         check(&cert.replace("-----END", "----END"), &key, "failed to parse cert: ");
         check(&cert.repeat(CHAIN_MAX + 1), &key, "failed to parse cert: it has more than 100 certificates");
-        assert_eq!(alone(&cert), Ok(()));
-        assert_eq!(alone("$env://CA"), Ok(()));
-        assert_eq!(alone("$file:///ca.pem"), Ok(()));
+        assert_eq!(check_certificates(&cert), Ok(()));
+        assert_eq!(check_certificates("$env://CA"), Ok(()));
+        assert_eq!(check_certificates("$file:///ca.pem"), Ok(()));
         check("$file:///cert.pem", "$file:///key.pem", "");
         check("$file://cert.pem", &key, "failed to parse cert: a file is named by an absolute path");
-        assert!(alone(&key).is_err());
+        assert!(check_certificates(&key).is_err());
     }
 }

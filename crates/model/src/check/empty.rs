@@ -92,7 +92,7 @@ mod tests {
         for (kind, value, accepted) in rows {
             let id = if kind == ObjectKind::Consumer { "a" } else { "1" };
             let key = ObjectKey::new(kind, id).unwrap();
-            assert_eq!(check::object(&catalog(), &key, &value).is_ok(), accepted, "{value}");
+            assert_eq!(check::check_object(&catalog(), &key, &value).is_ok(), accepted, "{value}");
         }
     }
 
@@ -100,7 +100,7 @@ mod tests {
     fn refusal_names_what_was_written() {
         let key = ObjectKey::new(ObjectKind::Route, "1").unwrap();
         let value = json!({"uri": "/", "plugins": [], "hosts": 1});
-        let faults = check::object(&catalog(), &key, &value).unwrap_err();
+        let faults = check::check_object(&catalog(), &key, &value).unwrap_err();
         assert!(faults.faults().iter().any(|fault| fault.pointer == "/plugins"));
     }
 }

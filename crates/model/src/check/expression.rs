@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::fault::{CheckStage, Findings};
 
 /// Checks the expression of a route; `pointer` is where it stands.
-pub(super) fn check(expression: &Value, pointer: &str, findings: &mut Findings) {
+pub(super) fn check_expression(expression: &Value, pointer: &str, findings: &mut Findings) {
     if let Err(error) = Expression::compile(expression) {
         let contract = format!("failed to validate the 'vars' expression: {}", contract_reason(&error));
         findings.add_worded(CheckStage::Expressions, pointer, error.to_string(), contract);
@@ -58,7 +58,7 @@ mod tests {
 
     fn check(expression: Value, expected: &str) {
         let mut findings = Findings::default();
-        super::check(&expression, "/vars", &mut findings);
+        super::check_expression(&expression, "/vars", &mut findings);
         let refusal = findings.into_result().err();
         let message = refusal.as_ref().map_or("", |refusal| refusal.contract_message());
         assert_eq!(

@@ -22,7 +22,7 @@ struct WrittenVersion<'v> {
 }
 
 /// Checks what the schema cannot say.
-pub(super) fn check(catalog: &PluginCatalog, value: &Value, findings: &mut Findings) {
+pub(super) fn check_extension(catalog: &PluginCatalog, value: &Value, findings: &mut Findings) {
     let add = |findings: &mut Findings, pointer: &str, reason: String| {
         let contract = format!("invalid configuration: {reason}");
         findings.add_worded(CheckStage::Plugins, pointer, reason, contract);
@@ -39,7 +39,7 @@ pub(super) fn check(catalog: &PluginCatalog, value: &Value, findings: &mut Findi
         add(findings, "/versions", reason);
     }
     if let Some(vars) = value.pointer("/canary/vars").filter(|vars| vars.is_array()) {
-        expression::check(vars, "/canary/vars", findings);
+        expression::check_expression(vars, "/canary/vars", findings);
     }
     // A catalog of schemas alone has no loader.
     if catalog.loader().is_none() {

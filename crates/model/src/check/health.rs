@@ -6,17 +6,22 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use crate::catalog::PluginCatalog;
-use crate::fault::{CheckStage, Findings, below};
+use crate::fault::{CheckStage, Findings, extend_pointer};
 use crate::resource::split_authority;
 
 /// Checks `checks` of the upstream at that pointer.
-pub(super) fn check(catalog: &PluginCatalog, upstream: &Value, pointer: &str, findings: &mut Findings) {
+pub(super) fn check_health_checks(
+    catalog: &PluginCatalog,
+    upstream: &Value,
+    pointer: &str,
+    findings: &mut Findings,
+) {
     let Some(active) = upstream.pointer("/checks/active") else { return };
     let at = format!("{pointer}/checks/active");
     path(active, &at, findings);
     lines(active, &at, findings);
     if let Some(nodes) = upstream.get("nodes") {
-        addresses(catalog, nodes, &below(pointer, "nodes"), findings);
+        addresses(catalog, nodes, &extend_pointer(pointer, "nodes"), findings);
     }
 }
 
@@ -25,7 +30,7 @@ fn path(active: &Value, at: &str, findings: &mut Findings) {
     let Some(path) = active.get("http_path").and_then(Value::as_str) else { return };
     if !path.starts_with('/') || path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
         let reason = "http_path begins with / and has no white space; write a space as %20";
-        findings.add(CheckStage::Upstream, below(at, "http_path"), reason);
+        findings.add(CheckStage::Upstream, extend_pointer(at, "http_path"), reason);
     }
 }
 
@@ -57,7 +62,7 @@ fn is_field_line(line: &str) -> bool {
 /// No node that is written as an address leads to a metadata service. Names are judged when they are asked.
 fn addresses(catalog: &PluginCatalog, nodes: &Value, at: &str, findings: &mut Findings) {
     let written: Vec<(String, &str)> = match nodes {
-        Value::Object(nodes) => nodes.keys().map(|node| (below(at, node), node.as_str())).collect(),
+        Value::Object(nodes) => nodes.keys().map(|node| (extend_pointer(at, node), node.as_str())).collect(),
         Value::Array(nodes) => nodes
             .iter()
             .enumerate()

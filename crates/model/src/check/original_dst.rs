@@ -4,7 +4,7 @@
 use router::cidr;
 use serde_json::Value;
 
-use crate::fault::{CheckStage, Findings, below};
+use crate::fault::{CheckStage, Findings, extend_pointer};
 use crate::resource::PortRange;
 
 /// The method of such upstreams, and the field with their destinations.
@@ -29,10 +29,11 @@ const FIELDS: [&str; 14] = [
 ];
 
 /// Checks an upstream at that pointer.
-pub(super) fn check(upstream: &Value, pointer: &str, findings: &mut Findings) {
+pub(super) fn check_original_dst(upstream: &Value, pointer: &str, findings: &mut Findings) {
     let is_meant = upstream.get("type").and_then(Value::as_str) == Some(NAME);
-    let mut fault =
-        |field: &str, reason: String| findings.add(CheckStage::Upstream, below(pointer, field), reason);
+    let mut fault = |field: &str, reason: String| {
+        findings.add(CheckStage::Upstream, extend_pointer(pointer, field), reason)
+    };
     match (is_meant, upstream.get(NAME)) {
         (false, None) => return,
         (false, Some(_)) => {
@@ -58,7 +59,7 @@ pub(super) fn check(upstream: &Value, pointer: &str, findings: &mut Findings) {
         let reason = "type original_dst is for stream routes over connections: write the scheme tcp or tls";
         fault("scheme", reason.to_owned());
     }
-    destinations(&upstream[NAME], &below(pointer, NAME), findings);
+    destinations(&upstream[NAME], &extend_pointer(pointer, NAME), findings);
 }
 
 /// Requests of HTTP share connections, so that these have no client of their own.
@@ -67,14 +68,14 @@ pub(super) fn transparent_source(upstream: &Value, pointer: &str, findings: &mut
     let scheme = upstream.get("scheme").and_then(Value::as_str);
     if is_meant && !matches!(scheme, Some("tcp" | "tls")) {
         let reason = "transparent_source is for stream routes over connections: write the scheme tcp or tls";
-        findings.add(CheckStage::Upstream, below(pointer, "transparent_source"), reason);
+        findings.add(CheckStage::Upstream, extend_pointer(pointer, "transparent_source"), reason);
     }
 }
 
 /// Networks and ports can be read.
 fn destinations(written: &Value, pointer: &str, findings: &mut Findings) {
     let list = |field: &str| {
-        let at = below(pointer, field);
+        let at = extend_pointer(pointer, field);
         let items = written.get(field).and_then(Value::as_array).into_iter().flatten().enumerate();
         items.map(move |(index, item)| (format!("{at}/{index}"), item))
     };

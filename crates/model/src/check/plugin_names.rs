@@ -16,7 +16,7 @@ pub(super) fn unknown(catalog: &PluginCatalog, subsystem: Subsystem, name: &str)
     if catalog.options().switched_off.contains(name) {
         return format!("{line}: it is built in and switched off; add it to the setting `plugins`");
     }
-    match apisix_plugins::find(name) {
+    match apisix_plugins::find_apisix_plugin(name) {
         Some(known) if known.is_refused => return format!("{line}: {}", known.instead),
         Some(_) => return format!("{line}: APISIX has it, this version of Weir has not"),
         None => {}

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::catalog::{PluginCatalog, SchemaType, Subsystem};
-use crate::fault::{CheckStage, Findings, below};
+use crate::fault::{CheckStage, Findings, extend_pointer};
 
 use super::{expression, plugin_names};
 
@@ -16,7 +16,7 @@ const fn invalid_plugins_prefix(schema_type: SchemaType) -> &'static str {
 }
 
 /// Checks the plugins of an object that stands for requests.
-pub(super) fn check(catalog: &PluginCatalog, object: &Value, findings: &mut Findings) {
+pub(super) fn check_plugins(catalog: &PluginCatalog, object: &Value, findings: &mut Findings) {
     check_as(catalog, SchemaType::Plugin, object, findings);
 }
 
@@ -56,7 +56,7 @@ fn one(
     findings: &mut Findings,
 ) {
     let prefix = invalid_plugins_prefix(schema_type);
-    let pointer = below("/plugins", name);
+    let pointer = extend_pointer("/plugins", name);
     if !config.is_object() {
         let reason = format!("invalid plugin conf {config} for plugin [{name}]");
         findings.add_worded(CheckStage::Plugins, pointer, reason.clone(), format!("{prefix}{reason}"));

@@ -3,19 +3,19 @@
 
 use serde_json::Value;
 
-use crate::fault::{CheckStage, Findings, below};
+use crate::fault::{CheckStage, Findings, extend_pointer};
 
 /// The methods that may be sent twice (RFC 9110 section 9.2.2).
 const IDEMPOTENT: [&str; 6] = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"];
 
 /// Checks `retry` and `deadline` of the upstream at that pointer.
-pub(super) fn check(upstream: &Value, pointer: &str, findings: &mut Findings) {
+pub(super) fn check_retry(upstream: &Value, pointer: &str, findings: &mut Findings) {
     if let Some(retry) = upstream.get("retry").filter(|retry| retry.is_object()) {
-        let at = below(pointer, "retry");
+        let at = extend_pointer(pointer, "retry");
         if upstream.get("retries").is_some() {
             let reason = "`retries` and `retry` are both written: write only `retry.attempts`, which counts the first \
                           attempt as well";
-            findings.add(CheckStage::Upstream, below(pointer, "retries"), reason);
+            findings.add(CheckStage::Upstream, extend_pointer(pointer, "retries"), reason);
         }
         methods(retry, &at, findings);
         grpc(retry, &at, findings);
@@ -26,7 +26,7 @@ pub(super) fn check(upstream: &Value, pointer: &str, findings: &mut Findings) {
         let has = |name: &str| deadline.get(name).is_some();
         if !has("total") && !has("header") {
             let reason = "a deadline needs `total` (seconds), `header` (the request field with the client's time), or both";
-            findings.add(CheckStage::Upstream, below(pointer, "deadline"), reason);
+            findings.add(CheckStage::Upstream, extend_pointer(pointer, "deadline"), reason);
         }
     }
 }
@@ -48,7 +48,7 @@ fn methods(retry: &Value, pointer: &str, findings: &mut Findings) {
         if risky.is_empty() {
             let reason = "`unsafe_methods: true` allows nothing without the methods: list them in `methods`, such as \
                           [\"GET\", \"POST\"]";
-            findings.add(CheckStage::Upstream, below(pointer, "unsafe_methods"), reason);
+            findings.add(CheckStage::Upstream, extend_pointer(pointer, "unsafe_methods"), reason);
         }
         return;
     }
@@ -74,7 +74,7 @@ fn grpc(retry: &Value, pointer: &str, findings: &mut Findings) {
     if is_written("grpc_statuses") && !lists_post && !is_written("idempotency_key_header") {
         let reason = "gRPC calls are POST requests and could do their work twice: write `methods: [\"POST\"]` with \
                       `unsafe_methods: true` if the calls of this upstream may be repeated, or `idempotency_key_header`";
-        findings.add(CheckStage::Upstream, below(pointer, "grpc_statuses"), reason);
+        findings.add(CheckStage::Upstream, extend_pointer(pointer, "grpc_statuses"), reason);
     }
 }
 
@@ -85,7 +85,7 @@ fn hedge(retry: &Value, pointer: &str, findings: &mut Findings) {
     {
         let reason = "a hedge needs a time: write `after` (seconds, such as 0.2), `percentile` (such as 95, of the upstream's \
                       recent response times), or both";
-        findings.add(CheckStage::Upstream, below(pointer, "hedge"), reason);
+        findings.add(CheckStage::Upstream, extend_pointer(pointer, "hedge"), reason);
     }
 }
 
@@ -94,7 +94,7 @@ fn waits(retry: &Value, pointer: &str, findings: &mut Findings) {
     if has_true(retry, "honor_retry_after") && backoff.is_none() {
         let reason =
             "`honor_retry_after` needs a limit: write `backoff` with `base` and `max`, which bounds the wait";
-        findings.add(CheckStage::Upstream, below(pointer, "honor_retry_after"), reason);
+        findings.add(CheckStage::Upstream, extend_pointer(pointer, "honor_retry_after"), reason);
     }
     let seconds = |name: &str| backoff.and_then(|backoff| backoff.get(name)).and_then(Value::as_f64);
     if let (Some(base), Some(max)) = (seconds("base"), seconds("max"))

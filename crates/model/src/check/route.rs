@@ -14,7 +14,7 @@ use crate::settings::RouterMode;
 use crate::unsupported;
 
 /// Fields of which only one may be written. The contract checks them before the schema.
-pub(super) fn alternatives(route: &Value, findings: &mut Findings) {
+pub(super) fn check_alternatives(route: &Value, findings: &mut Findings) {
     for (one, many) in [("host", "hosts"), ("remote_addr", "remote_addrs")] {
         if route.get(one).is_some() && route.get(many).is_some() {
             findings.add(
@@ -27,14 +27,14 @@ pub(super) fn alternatives(route: &Value, findings: &mut Findings) {
 }
 
 /// Checks a route.
-pub(super) fn check(catalog: &PluginCatalog, route: &Value, findings: &mut Findings) {
+pub(super) fn check_route(catalog: &PluginCatalog, route: &Value, findings: &mut Findings) {
     common(catalog, route, findings);
     rule(route, findings);
-    addresses(route, findings);
+    check_addresses(route, findings);
     paths_without_effect(catalog, route, findings);
     layer_of_scheme(route, findings);
     if let Some(vars) = route.get("vars").filter(|vars| vars.is_array()) {
-        expression::check(vars, "/vars", findings);
+        expression::check_expression(vars, "/vars", findings);
     }
 }
 
@@ -46,8 +46,8 @@ pub(super) fn check_service(catalog: &PluginCatalog, service: &Value, findings: 
 
 fn common(catalog: &PluginCatalog, object: &Value, findings: &mut Findings) {
     embedded_upstream(catalog, object, findings);
-    plugins::check(catalog, object, findings);
-    unsupported::route(object, findings);
+    plugins::check_plugins(catalog, object, findings);
+    unsupported::refuse_route_fields(object, findings);
     scripts(catalog, object, findings);
     priority(object, findings);
 }
@@ -86,7 +86,7 @@ fn layer_of_scheme(route: &Value, findings: &mut Findings) {
 
 pub(super) fn embedded_upstream(catalog: &PluginCatalog, object: &Value, findings: &mut Findings) {
     if let Some(embedded) = object.get("upstream") {
-        upstream::check(catalog, embedded, "/upstream", findings);
+        upstream::check_upstream_fields(catalog, embedded, "/upstream", findings);
     }
 }
 
@@ -153,7 +153,7 @@ fn texts(object: &Value, one: &str, many: &str) -> (Vec<String>, Vec<String>) {
 }
 
 /// The schema's pattern lets through some networks that are none (`:/8`).
-pub(super) fn addresses(route: &Value, findings: &mut Findings) {
+pub(super) fn check_addresses(route: &Value, findings: &mut Findings) {
     let (client, client_places) = texts(route, "remote_addr", "remote_addrs");
     let (server, server_places) = texts(route, "server_addr", "server_addrs");
     if client.len() > ADDRESSES_MAX {

@@ -8,15 +8,17 @@ use crate::fault::{CheckStage, Findings};
 use crate::{ObjectKey, schema};
 
 /// Checks a secret by the schema of its manager.
-pub(super) fn check(catalog: &PluginCatalog, key: &ObjectKey, value: &Value, findings: &mut Findings) {
+pub(super) fn check_secret(catalog: &PluginCatalog, key: &ObjectKey, value: &Value, findings: &mut Findings) {
     let manager = key.id.split('/').next().unwrap_or_default();
     let Some((schema, validator)) = schema::secret_manager(manager) else {
         findings.add(CheckStage::Alternatives, "", format!("invalid secret manager: {manager}"));
         return;
     };
     let policy = catalog.options().unknown_fields;
-    let unknown_fields = unknown::find(schema, value);
-    for fault in unknown::check(value, &unknown_fields, policy, |known| validator.faults(known)) {
+    let unknown_fields = unknown::find_unknown_fields(schema, value);
+    for fault in
+        unknown::check_without_unknown(value, &unknown_fields, policy, |known| validator.faults(known))
+    {
         let contract = format!("invalid configuration: {}", fault.hinted_message());
         findings.add_schema_fault(CheckStage::Schema, "", &fault, contract);
     }

@@ -4,11 +4,11 @@
 use router::vars::Template;
 use serde_json::Value;
 
-use crate::fault::{CheckStage, Findings, below};
+use crate::fault::{CheckStage, Findings, extend_pointer};
 use crate::resource::BalanceMethod;
 
 /// Checks the policies of the upstream at that pointer.
-pub(super) fn check(upstream: &Value, pointer: &str, findings: &mut Findings) {
+pub(super) fn check_selection(upstream: &Value, pointer: &str, findings: &mut Findings) {
     slow_start(upstream, pointer, findings);
     subset(upstream, pointer, findings);
     sticky(upstream, pointer, findings);
@@ -23,18 +23,22 @@ fn slow_start(upstream: &Value, pointer: &str, findings: &mut Findings) {
             "slow_start has no effect with the type {}, because growing weights would move its keys: remove it, or use roundrobin, least_conn, random or ewma",
             method.name()
         );
-        findings.add(CheckStage::Upstream, below(pointer, "slow_start"), reason);
+        findings.add(CheckStage::Upstream, extend_pointer(pointer, "slow_start"), reason);
     }
 }
 
 /// Values are texts that can be compiled, and the fallback `default` has its metadata.
 fn subset(upstream: &Value, pointer: &str, findings: &mut Findings) {
     let Some(subset) = upstream.get("subset") else { return };
-    let at = below(pointer, "subset");
+    let at = extend_pointer(pointer, "subset");
     let wanted = subset.get("match").and_then(Value::as_object);
     for (key, value) in wanted.into_iter().flatten() {
         if let Err(error) = Template::compile(value.as_str().unwrap_or_default()) {
-            findings.add(CheckStage::Upstream, below(&below(&at, "match"), key), error.to_string());
+            findings.add(
+                CheckStage::Upstream,
+                extend_pointer(&extend_pointer(&at, "match"), key),
+                error.to_string(),
+            );
         }
     }
     let uses_default = subset.get("fallback").and_then(Value::as_str) == Some("default");
@@ -45,7 +49,7 @@ fn subset(upstream: &Value, pointer: &str, findings: &mut Findings) {
             }
             false => "default has no effect without \"fallback\": \"default\"",
         };
-        findings.add(CheckStage::Upstream, below(&at, "default"), reason);
+        findings.add(CheckStage::Upstream, extend_pointer(&at, "default"), reason);
     }
 }
 
@@ -53,20 +57,20 @@ fn subset(upstream: &Value, pointer: &str, findings: &mut Findings) {
 /// `Secure`.
 fn sticky(upstream: &Value, pointer: &str, findings: &mut Findings) {
     let Some(sticky) = upstream.get("sticky") else { return };
-    let at = below(pointer, "sticky");
+    let at = extend_pointer(pointer, "sticky");
     if sticky.get("mode").and_then(Value::as_str) == Some("learn") {
         for field in ["path", "domain", "secure", "http_only", "same_site"] {
             if sticky.get(field).is_some() {
                 let reason = format!(
                     "{field} has no effect with the mode learn, because the application sets the cookie"
                 );
-                findings.add(CheckStage::Upstream, below(&at, field), reason);
+                findings.add(CheckStage::Upstream, extend_pointer(&at, field), reason);
             }
         }
     }
     let is_secure = sticky.get("secure").and_then(Value::as_bool) == Some(true);
     if sticky.get("same_site").and_then(Value::as_str) == Some("none") && !is_secure {
         let reason = "same_site none needs \"secure\": true, because browsers refuse the cookie otherwise";
-        findings.add(CheckStage::Upstream, below(&at, "same_site"), reason);
+        findings.add(CheckStage::Upstream, extend_pointer(&at, "same_site"), reason);
     }
 }

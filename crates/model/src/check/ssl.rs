@@ -4,10 +4,10 @@
 use serde_json::Value;
 
 use super::certificate;
-use crate::fault::{CheckStage, Findings, below};
+use crate::fault::{CheckStage, Findings, extend_pointer};
 
 /// Every certificate can be read and has its key.
-pub(super) fn check(ssl: &Value, findings: &mut Findings) {
+pub(super) fn check_ssl(ssl: &Value, findings: &mut Findings) {
     if let (Some(cert), Some(key)) = (text(ssl, "cert"), text(ssl, "key")) {
         pair(cert, key, ["/cert".to_owned(), "/key".to_owned()], "", findings);
     }
@@ -25,7 +25,7 @@ pub(super) fn check(ssl: &Value, findings: &mut Findings) {
         }
     }
     if let Some(ca) = ssl.get("client").and_then(|client| text(client, "ca"))
-        && let Err(reason) = certificate::alone(ca)
+        && let Err(reason) = certificate::check_certificates(ca)
     {
         findings.add(CheckStage::Upstream, "/client/ca", format!("failed to validate client_cert: {reason}"));
     }
@@ -80,18 +80,28 @@ fn check_exemptions(ssl: &Value, findings: &mut Findings) {
 pub(super) fn check_upstream(upstream: &Value, pointer: &str, findings: &mut Findings) {
     let Some(tls) = upstream.get("tls") else { return };
     if let Some(authorities) = text(tls, "ca_certs")
-        && let Err(reason) = certificate::alone(authorities)
+        && let Err(reason) = certificate::check_certificates(authorities)
     {
-        findings.add(CheckStage::Upstream, below(&below(pointer, "tls"), "ca_certs"), reason);
+        findings.add(
+            CheckStage::Upstream,
+            extend_pointer(&extend_pointer(pointer, "tls"), "ca_certs"),
+            reason,
+        );
     }
     if let (Some(cert), Some(key)) = (text(tls, "client_cert"), text(tls, "client_key")) {
-        let tls = below(pointer, "tls");
-        pair(cert, key, [below(&tls, "client_cert"), below(&tls, "client_key")], "", findings);
+        let tls = extend_pointer(pointer, "tls");
+        pair(
+            cert,
+            key,
+            [extend_pointer(&tls, "client_cert"), extend_pointer(&tls, "client_key")],
+            "",
+            findings,
+        );
     }
 }
 
 fn pair(cert: &str, key: &str, places: [String; 2], prefix: &str, findings: &mut Findings) {
-    if let Err(reason) = certificate::pair(cert, key) {
+    if let Err(reason) = certificate::check_certificate_pair(cert, key) {
         let [of_cert, of_key] = places;
         let place = if reason.starts_with("failed to parse key") { of_key } else { of_cert };
         findings.add(CheckStage::Upstream, place, format!("{prefix}{reason}"));

@@ -12,12 +12,12 @@ use crate::{Id, ObjectKey, unsupported};
 const PROTOCOLS: [&str; 2] = ["http", "redis"];
 
 /// Checks a stream route.
-pub(super) fn check(catalog: &PluginCatalog, stream_route: &Value, findings: &mut Findings) {
+pub(super) fn check_stream_route(catalog: &PluginCatalog, stream_route: &Value, findings: &mut Findings) {
     unsupported::stream_route(catalog, findings);
     route::embedded_upstream(catalog, stream_route, findings);
     plugins::check_stream(catalog, stream_route, findings);
-    unsupported::route(stream_route, findings);
-    route::addresses(stream_route, findings);
+    unsupported::refuse_route_fields(stream_route, findings);
+    route::check_addresses(stream_route, findings);
     scheme(stream_route, findings);
     port(catalog, stream_route, findings);
     sniffed(stream_route, findings);

@@ -74,7 +74,7 @@ impl ExtensionLoader for TinyLanguage {
 }
 
 fn stored(kind: ObjectKind, id: &str, object: Value, expected: &str) {
-    let result = check::object(&catalog(), &ObjectKey::new(kind, id).unwrap(), &object);
+    let result = check::check_object(&catalog(), &ObjectKey::new(kind, id).unwrap(), &object);
     let message =
         result.as_ref().err().map(|refusal| refusal.contract_message().to_owned()).unwrap_or_default();
     assert_eq!(message, expected, "{kind} {object}");
@@ -117,7 +117,7 @@ fn extensions_have_one_form_and_known_versions() {
     }
     let no_schema = json!({"language": "tiny", "content": "no schema"});
     let refused =
-        check::object(&catalog(), &ObjectKey::new(ObjectKind::Extension, "mine").unwrap(), &no_schema);
+        check::check_object(&catalog(), &ObjectKey::new(ObjectKind::Extension, "mine").unwrap(), &no_schema);
     assert!(refused.unwrap_err().contract_message().contains("its schema is no JSON Schema"));
     stored(
         ObjectKind::Extension,
@@ -326,7 +326,7 @@ fn certificates() {
 
 /// As `check`, of an object with its key.
 fn keyed(kind: ObjectKind, id: &str, object: Value, expected: &str) {
-    let result = check::object(&catalog(), &ObjectKey::new(kind, id).unwrap(), &object);
+    let result = check::check_object(&catalog(), &ObjectKey::new(kind, id).unwrap(), &object);
     let message = result.err().map(|refusal| refusal.contract_message().to_owned()).unwrap_or_default();
     assert_eq!(message, expected, "{kind} {id} {object}");
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use stdx::nearest::misspelt;
 
 use super::UnknownFields;
-use crate::fault::below;
+use crate::fault::extend_pointer;
 use crate::validate::{Corrected, SchemaFault};
 
 /// A field that the schema does not name.
@@ -66,7 +66,7 @@ impl UnknownField {
 
 /// The unknown fields of a value, in the order written.
 #[must_use]
-pub fn find(schema: &Value, value: &Value) -> Vec<UnknownField> {
+pub fn find_unknown_fields(schema: &Value, value: &Value) -> Vec<UnknownField> {
     let mut found = Vec::new();
     walk(&[schema], value, "", &mut found);
     found
@@ -74,7 +74,7 @@ pub fn find(schema: &Value, value: &Value) -> Vec<UnknownField> {
 
 /// Checks a value without its unknown fields by `check`: refused typing errors come first and stand under the
 /// name that was meant, so that they cause no second fault.
-pub(crate) fn check(
+pub(crate) fn check_without_unknown(
     value: &Value,
     unknown: &[UnknownField],
     policy: UnknownFields,
@@ -154,7 +154,12 @@ fn object(
             let moved = schemas.iter().find_map(|schema| schema.get(MOVED_FIELDS)?.get(name)?.as_str());
             let meant = if moved.is_none() { misspelt(name, known).map(str::to_owned) } else { None };
             let moved_to = moved.map(str::to_owned);
-            found.push(UnknownField { pointer: below(pointer, name), name: name.clone(), meant, moved_to });
+            found.push(UnknownField {
+                pointer: extend_pointer(pointer, name),
+                name: name.clone(),
+                meant,
+                moved_to,
+            });
             continue;
         }
         of_field.extend(patterns().flat_map(|patterns| patterns.values()));
@@ -162,7 +167,7 @@ fn object(
             of_field.extend(additional().filter(|schema| schema.is_object()));
         }
         if !of_field.is_empty() && (value.is_object() || value.is_array()) {
-            walk(&of_field, value, &below(pointer, name), found);
+            walk(&of_field, value, &extend_pointer(pointer, name), found);
         }
     }
 }
@@ -202,7 +207,7 @@ mod tests {
     use serde_json::json;
 
     fn check(schema: Value, value: Value, expected: &[(&str, Option<&str>)]) {
-        let found = find(&schema, &value);
+        let found = find_unknown_fields(&schema, &value);
         let found: Vec<_> = found.iter().map(|field| (&*field.pointer, field.meant.as_deref())).collect();
         assert_eq!(found, expected, "{value}");
     }
@@ -260,7 +265,7 @@ mod tests {
         };
         let unknown = [field("/cuont", Some("count")), field("/x", None)];
         let verify = |policy, expected: Value, places: &[&str]| {
-            let faults = super::check(&value, &unknown, policy, |found| {
+            let faults = super::check_without_unknown(&value, &unknown, policy, |found| {
                 assert_eq!(*found, expected);
                 vec![SchemaFault::at("/count/a".to_owned(), "faulty")]
             });
@@ -276,9 +281,9 @@ mod tests {
     fn moved_fields_are_refused_under_every_policy() {
         let schema = json!({"properties": {"a": {}}, "moved_fields": {"flat_a": "a.inner", "b": "a.b"}});
         let value = json!({"flat_a": "secret", "x": 1});
-        let unknown = find(&schema, &value);
+        let unknown = find_unknown_fields(&schema, &value);
         for policy in [UnknownFields::Refuse, UnknownFields::Warn, UnknownFields::Accept] {
-            let faults = super::check(&value, &unknown, policy, |_| Vec::new());
+            let faults = super::check_without_unknown(&value, &unknown, policy, |_| Vec::new());
             let first = "property \"flat_a\" is not allowed, use \"a.inner\" instead";
             assert_eq!(faults[0].plugin_message(), first, "{policy:?}");
         }

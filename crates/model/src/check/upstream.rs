@@ -5,30 +5,37 @@ use serde_json::Value;
 
 use super::{health, original_dst, protection, retry, selection, ssl};
 use crate::catalog::PluginCatalog;
-use crate::fault::{CheckStage, Findings, below};
+use crate::fault::{CheckStage, Findings, extend_pointer};
 use crate::resource::{BalanceMethod, split_authority};
 use crate::{schema, unsupported};
 
 /// Checks an upstream at that pointer.
-pub(super) fn check(catalog: &PluginCatalog, upstream: &Value, pointer: &str, findings: &mut Findings) {
-    original_dst::check(upstream, pointer, findings);
+pub(super) fn check_upstream_fields(
+    catalog: &PluginCatalog,
+    upstream: &Value,
+    pointer: &str,
+    findings: &mut Findings,
+) {
+    original_dst::check_original_dst(upstream, pointer, findings);
     original_dst::transparent_source(upstream, pointer, findings);
     nodes(upstream, pointer, findings);
     host(upstream, pointer, findings);
     hash_key(upstream, pointer, findings);
-    retry::check(upstream, pointer, findings);
-    selection::check(upstream, pointer, findings);
-    health::check(catalog, upstream, pointer, findings);
+    retry::check_retry(upstream, pointer, findings);
+    selection::check_selection(upstream, pointer, findings);
+    health::check_health_checks(catalog, upstream, pointer, findings);
     ssl::check_upstream(upstream, pointer, findings);
-    protection::check(upstream, pointer, findings);
+    protection::check_protection(upstream, pointer, findings);
     unsupported::upstream(upstream, pointer, catalog, findings);
 }
 
 /// Each node's host and port can be told apart.
 fn nodes(upstream: &Value, pointer: &str, findings: &mut Findings) {
-    let at = below(pointer, "nodes");
+    let at = extend_pointer(pointer, "nodes");
     let authorities: Vec<(String, &str)> = match upstream.get("nodes") {
-        Some(Value::Object(nodes)) => nodes.keys().map(|node| (below(&at, node), node.as_str())).collect(),
+        Some(Value::Object(nodes)) => {
+            nodes.keys().map(|node| (extend_pointer(&at, node), node.as_str())).collect()
+        }
         Some(Value::Array(nodes)) => nodes
             .iter()
             .enumerate()
@@ -63,10 +70,10 @@ fn host(upstream: &Value, pointer: &str, findings: &mut Findings) {
     let empty = upstream.get("upstream_host").and_then(Value::as_str).is_none_or(str::is_empty);
     if rewrites && empty {
         let reason = "`upstream_host` can't be empty when `pass_host` is `rewrite`";
-        findings.add(CheckStage::Upstream, below(pointer, "upstream_host"), reason);
+        findings.add(CheckStage::Upstream, extend_pointer(pointer, "upstream_host"), reason);
     } else if rewrites && !is_host(upstream["upstream_host"].as_str().unwrap_or_default()) {
         let reason = "`upstream_host` is not a host name or an address, perhaps with a port";
-        findings.add(CheckStage::Upstream, below(pointer, "upstream_host"), reason);
+        findings.add(CheckStage::Upstream, extend_pointer(pointer, "upstream_host"), reason);
     }
 }
 
@@ -92,7 +99,7 @@ fn hash_key(upstream: &Value, pointer: &str, findings: &mut Findings) {
         return;
     }
     let on = upstream.get("hash_on").and_then(Value::as_str).unwrap_or("vars");
-    let at = below(pointer, "key");
+    let at = extend_pointer(pointer, "key");
     if on == "consumer" {
         return;
     }
@@ -101,8 +108,8 @@ fn hash_key(upstream: &Value, pointer: &str, findings: &mut Findings) {
         return;
     };
     let validator = match on {
-        "vars" => schema::hash_key("hash_vars"),
-        "header" | "cookie" => schema::hash_key("hash_header"),
+        "vars" => schema::hash_key_validator("hash_vars"),
+        "header" | "cookie" => schema::hash_key_validator("hash_header"),
         _ => return,
     };
     for fault in validator.faults(key) {

@@ -85,7 +85,7 @@ pub struct Timeout {
 
 /// `status` 1 or 0 as a switch; written nothing means on.
 pub(crate) fn status<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    match number::integer::<D, i64>(deserializer)? {
+    match number::deserialize_integer::<D, i64>(deserializer)? {
         0 => Ok(false),
         1 => Ok(true),
         other => Err(serde::de::Error::custom(format!("status is 1 or 0, not {other}"))),

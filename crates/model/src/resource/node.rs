@@ -127,7 +127,7 @@ struct Weight(u32);
 
 impl<'de> Deserialize<'de> for Weight {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Weight, D::Error> {
-        number::integer(deserializer).map(Weight)
+        number::deserialize_integer(deserializer).map(Weight)
     }
 }
 

@@ -218,7 +218,7 @@ mod tests {
         let breaker: CircuitBreaker = serde_json::from_str(r#"{"failure_rate": {"percent": 50}}"#).unwrap();
         let rate = breaker.failure_rate.unwrap();
         assert_eq!((rate.min_requests, rate.window.as_secs()), (20, 10));
-        let schema = crate::schema::of(crate::ObjectKind::Upstream);
+        let schema = crate::schema::find_object_schema(crate::ObjectKind::Upstream);
         let default = |path: &str| schema.pointer(&format!("/properties/{path}/default")).cloned().unwrap();
         assert_eq!(
             default("outlier_ejection/properties/failure_statuses"),

@@ -30,12 +30,12 @@ impl Snapshot {
         value: &Value,
     ) -> Result<Admitted, ObjectRefusal> {
         let catalog = &self.catalog(catalog);
-        let checked = check::object(catalog, key, value)?;
+        let checked = check::check_object(catalog, key, value)?;
         let resource = &checked.resource;
         let mut findings = Findings::default();
         // A credential may be written before its consumer; it serves once the consumer is there.
         if key.kind != ObjectKind::Credential {
-            for reference in reference::of(key, resource) {
+            for reference in reference::list_object_references(key, resource) {
                 if !self.contains(&reference.target) {
                     reference::add_missing(&reference, &mut findings);
                 }
@@ -101,7 +101,7 @@ impl Snapshot {
                 let contract = format!("failed to check the configuration of plugin {name} err: {reason}");
                 findings.add_worded(
                     CheckStage::Plugins,
-                    crate::fault::below("/plugins", name),
+                    crate::fault::extend_pointer("/plugins", name),
                     reason,
                     contract,
                 );
@@ -118,7 +118,7 @@ impl Snapshot {
             {
                 let (name, id) = (&plugin.name, &rule.key().id);
                 let reason = format!("plugin '{name}' already exists in global rule with id '{id}'");
-                findings.add(CheckStage::Plugins, crate::fault::below("/plugins", name), reason);
+                findings.add(CheckStage::Plugins, crate::fault::extend_pointer("/plugins", name), reason);
             }
         }
     }

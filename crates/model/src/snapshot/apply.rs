@@ -128,7 +128,8 @@ impl Work<'_> {
         }
         self.drop_orphan(key);
         if key.kind == ObjectKind::Extension {
-            let plugin = self.next.get(key).and_then(|object| extensions::plugin(&object.resource));
+            let plugin =
+                self.next.get(key).and_then(|object| extensions::find_loaded_plugin(&object.resource));
             self.next.extensions.set(key.own_id(), plugin);
         }
         self.relink(key, &old);
@@ -144,7 +145,7 @@ impl Work<'_> {
     /// Puts an object in force if all it refers to is there, else among the faulty.
     fn settle(&mut self, key: &ObjectKey, object: Arc<SnapshotObject>) {
         let mut findings = Findings::default();
-        for reference in reference::of(key, &object.resource) {
+        for reference in reference::list_object_references(key, &object.resource) {
             if !self.next.contains(&reference.target) {
                 reference::add_missing(&reference, &mut findings);
             }
@@ -188,13 +189,13 @@ impl Work<'_> {
         let waiting = faulty.and_then(|faulty| faulty.waiting.as_ref().or(faulty.closed.as_ref()));
         let mut relations = Relations::default();
         for object in waiting.into_iter().chain(self.next.get(key)) {
-            let references = reference::of(key, &object.resource);
+            let references = reference::list_object_references(key, &object.resource);
             relations.targets.extend(references.into_iter().map(|reference| reference.target));
             relations.mentions.extend(reference::mentions(&object.resource));
             relations.mentions.extend(extensions::named(self.catalog, &object.resource));
-            let secrets = secret_reference::of(&object.resource);
+            let secrets = secret_reference::list_secret_references(&object.resource);
             relations.secrets.extend(secrets.into_iter().map(|(_, text)| Arc::<str>::from(text)));
-            relations.identities.extend(identity::of(self.catalog, object));
+            relations.identities.extend(identity::hash_identities(self.catalog, object));
         }
         sort_unique(&mut relations.targets);
         sort_unique(&mut relations.mentions);

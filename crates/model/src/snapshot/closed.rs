@@ -26,11 +26,11 @@ pub(super) fn form(
         ObjectKind::GlobalRule => json!({ "id": written.key.own_id(), "plugins": {} }),
         _ => return None,
     };
-    let checked = check::object(catalog, &written.key, &form);
+    let checked = check::check_object(catalog, &written.key, &form);
     let checked = match (checked, written.key.kind) {
         (Ok(checked), _) => checked,
         // Its hosts cannot be read: its routes are closed for every host.
-        (Err(_), ObjectKind::Service) => check::object(catalog, &written.key, &json!({})).ok()?,
+        (Err(_), ObjectKind::Service) => check::check_object(catalog, &written.key, &json!({})).ok()?,
         (Err(_), _) => return None,
     };
     let resource = checked.resource;
@@ -48,7 +48,7 @@ fn route(catalog: &PluginCatalog, written: &WrittenObject, value: &Value) -> Opt
         form["service_id"] = id.clone();
         form
     });
-    let is_good = |form: &Value| check::object(catalog, &written.key, form).is_ok();
+    let is_good = |form: &Value| check::check_object(catalog, &written.key, form).is_ok();
     if let Some(form) = with_service.filter(is_good) {
         return Some(form);
     }

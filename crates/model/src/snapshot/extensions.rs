@@ -34,7 +34,9 @@ impl Snapshot {
         let mut quoted = Vec::new();
         for (key, candidate) in &read {
             match candidate {
-                ObjectCandidate::Good(object) => extensions.set(key.own_id(), plugin(&object.resource)),
+                ObjectCandidate::Good(object) => {
+                    extensions.set(key.own_id(), find_loaded_plugin(&object.resource))
+                }
                 ObjectCandidate::Deleted => extensions.set(key.own_id(), None),
                 ObjectCandidate::Bad(..) => continue,
             }
@@ -96,7 +98,7 @@ impl Snapshot {
 }
 
 /// The plugin of an extension that is loaded.
-pub(super) fn plugin(resource: &Resource) -> Option<Arc<CatalogPlugin>> {
+pub(super) fn find_loaded_plugin(resource: &Resource) -> Option<Arc<CatalogPlugin>> {
     match resource {
         Resource::Extension(extension) => Some(Arc::clone(&extension.loaded.as_ref()?.plugin)),
         _ => None,

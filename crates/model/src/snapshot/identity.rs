@@ -10,15 +10,17 @@ use crate::resource::{Plugins, Resource};
 use crate::{ObjectKey, ObjectKind};
 
 /// The identities of a consumer or credential, hashed; none for other kinds.
-pub(super) fn of(catalog: &PluginCatalog, object: &SnapshotObject) -> Vec<u64> {
+pub(super) fn hash_identities(catalog: &PluginCatalog, object: &SnapshotObject) -> Vec<u64> {
     if !matches!(object.resource, Resource::Consumer(_) | Resource::Credential(_)) {
         return Vec::new();
     }
-    each(catalog, object.resource.plugins()).map(|(plugin, _, values)| hash(plugin, &values)).collect()
+    each_identity(catalog, object.resource.plugins())
+        .map(|(plugin, _, values)| hash(plugin, &values))
+        .collect()
 }
 
 /// Plugin, fields and values of each identity among those plugins.
-pub(super) fn each<'a>(
+pub(super) fn each_identity<'a>(
     catalog: &'a PluginCatalog,
     plugins: &'a Plugins,
 ) -> impl Iterator<Item = (&'a str, &'static [&'static str], Vec<&'a Value>)> {
@@ -85,7 +87,7 @@ impl Snapshot {
             let reason = format!("duplicate key found with consumer: {other}");
             Some((format!("/plugins/{plugin}/{}", fields[0]), reason))
         };
-        each(catalog, plugins).filter_map(taken).collect()
+        each_identity(catalog, plugins).filter_map(taken).collect()
     }
 
     /// The object under that key, in force or waiting.

@@ -99,12 +99,12 @@ fn read(
     key: &ObjectKey,
     value: &Value,
 ) -> Result<(Checked, Box<[ConfigFault]>), ObjectRefusal> {
-    let refusal = match check::object(catalog, key, value) {
+    let refusal = match check::check_object(catalog, key, value) {
         Ok(checked) => return Ok((checked, Box::default())),
         Err(refusal) => refusal,
     };
     let Some(rest) = without_ignored(catalog, value, &refusal) else { return Err(refusal) };
-    match check::object(catalog, key, &rest) {
+    match check::check_object(catalog, key, &rest) {
         Ok(checked) => Ok((checked, refusal.into_faults(key, false).into())),
         Err(_) => Err(refusal),
     }

@@ -69,7 +69,10 @@ pub(super) fn add_mismatch(
 
 /// Adds a fault where the certificate that nodes would be shown is one for clients of the gateway.
 fn add_wrong_certificate(snapshot: &Snapshot, key: &ObjectKey, resource: &Resource, findings: &mut Findings) {
-    for reference in of(key, resource).iter().filter(|reference| reference.target.kind == ObjectKind::Ssl) {
+    for reference in list_object_references(key, resource)
+        .iter()
+        .filter(|reference| reference.target.kind == ObjectKind::Ssl)
+    {
         let target = snapshot.get(&reference.target).map(|object| &object.resource);
         if let Some(Resource::Ssl(ssl)) = target
             && ssl.ssl_type != SslType::Client
@@ -90,7 +93,7 @@ pub(super) fn tell_faulty_targets(
     resource: &Resource,
     faults: &mut [ConfigFault],
 ) {
-    for reference in of(key, resource) {
+    for reference in list_object_references(key, resource) {
         if snapshot.faulty_at(&reference.target).is_none() {
             continue;
         }
@@ -104,7 +107,7 @@ pub(super) fn tell_faulty_targets(
 const DOES_NOT_EXIST: &str = "does not exist";
 
 /// The references of an object, in the order in which the contract checks them.
-pub(super) fn of(key: &ObjectKey, resource: &Resource) -> Vec<Reference> {
+pub(super) fn list_object_references(key: &ObjectKey, resource: &Resource) -> Vec<Reference> {
     let mut references = Vec::new();
     let mut add = |pointer: &'static str, kind: ObjectKind, id: Option<&Id>| {
         references.extend(id.map(|id| Reference { pointer, target: ObjectKey::of(kind, id) }));

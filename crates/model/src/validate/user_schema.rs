@@ -176,7 +176,7 @@ fn build(
 ) -> Result<jsonschema::Validator<MeteredJson>, String> {
     let mut options = patterns::with_engine(jsonschema::options_for::<MeteredJson>(), engine)
         .should_validate_formats(true)
-        .with_keyword(patterns::KEYWORD, patterns::keyword)
+        .with_keyword(patterns::KEYWORD, patterns::make_pattern_keyword)
         .with_format("regex", is_short_pattern)
         .with_content_media_type("application/json", is_json);
     if let Some(draft) = draft {

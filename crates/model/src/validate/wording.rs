@@ -84,7 +84,7 @@ fn worded(error: &ValidationError<'_>, schema: &Value, value: &Value) -> Vec<Sch
     let forbidden = |name: &String| {
         let meant_name = meant_name(name, error, schema);
         SchemaFault {
-            pointer: crate::fault::below(&pointer, name),
+            pointer: crate::fault::extend_pointer(&pointer, name),
             hint: meant_name.as_ref().map_or(String::new(), |near| format!("; did you mean `{near}`?")),
             meant_name,
             ..at(format!("additional properties forbidden, found {name}"))

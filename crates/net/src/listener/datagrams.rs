@@ -53,7 +53,7 @@ impl Datagrams {
         let has_sockets = protocols.http3 || protocols.udp;
         Datagrams {
             workers: if has_sockets { workers } else { 0 },
-            bind: if protocols.udp { env::bind_datagrams } else { quic::bind },
+            bind: if protocols.udp { env::bind_datagrams } else { quic::bind_quic_socket },
             sockets: Mutex::new(if has_sockets { sockets } else { Vec::new() }),
             steering: OnceLock::new(),
         }

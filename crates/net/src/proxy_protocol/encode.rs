@@ -63,7 +63,7 @@ const CLIENT_SSL: u8 = 1;
 const CLIENT_CERTIFICATE: u8 = 2 | 4;
 
 /// The header of `version` for a connection with these ends.
-pub fn encode(version: ProxyHeaderVersion, ends: Addresses, said: &Said<'_>) -> Vec<u8> {
+pub fn encode_proxy_header(version: ProxyHeaderVersion, ends: Addresses, said: &Said<'_>) -> Vec<u8> {
     // Addresses of different families cannot stand in one header; IPv4 is mapped then.
     let (source, destination) = same_family(ends);
     match version {
@@ -170,7 +170,7 @@ mod tests {
         };
         for (source, destination) in rows {
             for version in [ProxyHeaderVersion::V1, ProxyHeaderVersion::V2] {
-                let bytes = encode(version, ends(source, destination), &said);
+                let bytes = encode_proxy_header(version, ends(source, destination), &said);
                 let step = ProxyHeaderDecoder::default().decode(&bytes).unwrap();
                 let header = step.header.expect("it is whole");
                 let (from, to) = same_family(ends(source, destination));
@@ -189,8 +189,11 @@ mod tests {
 
     #[test]
     fn header_of_version_1_is_one_line() {
-        let bytes =
-            encode(ProxyHeaderVersion::V1, ends("192.0.2.1:4000", "198.51.100.1:443"), &Said::default());
+        let bytes = encode_proxy_header(
+            ProxyHeaderVersion::V1,
+            ends("192.0.2.1:4000", "198.51.100.1:443"),
+            &Said::default(),
+        );
         assert_eq!(bytes, b"PROXY TCP4 192.0.2.1 198.51.100.1 4000 443\r\n");
     }
 }

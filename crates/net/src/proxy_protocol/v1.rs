@@ -12,7 +12,7 @@ const END: &[u8] = b"\r\n";
 const UNKNOWN: &[u8] = b"UNKNOWN";
 
 /// The header at the start of `bytes`, which begin as a line of version 1 does.
-pub(super) fn decode(bytes: &[u8]) -> Result<Option<(ProxyProtocolHeader, usize)>, HeaderFault> {
+pub(super) fn decode_v1_header(bytes: &[u8]) -> Result<Option<(ProxyProtocolHeader, usize)>, HeaderFault> {
     let seen = &bytes[..bytes.len().min(LINE_MAX_BYTES)];
     let Some(at) = seen.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else {
         return if seen.len() == LINE_MAX_BYTES { Err(HeaderFault::TooLong) } else { Ok(None) };

@@ -19,7 +19,7 @@ const COMMAND_LOCAL: u8 = 0x20;
 const COMMAND_PROXY: u8 = 0x21;
 
 /// The header at the start of `bytes`, which begin as the signature does.
-pub(super) fn decode(bytes: &[u8]) -> Result<Option<(ProxyProtocolHeader, usize)>, HeaderFault> {
+pub(super) fn decode_v2_header(bytes: &[u8]) -> Result<Option<(ProxyProtocolHeader, usize)>, HeaderFault> {
     let command = match bytes.get(SIGNATURE.len()) {
         None => return Ok(None),
         Some(&command @ (COMMAND_LOCAL | COMMAND_PROXY)) => command,

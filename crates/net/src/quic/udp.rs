@@ -10,7 +10,7 @@ use crate::env;
 ///
 /// # Errors
 /// The kernel's, above all that the address is in use.
-pub fn bind(address: SocketAddr, shared: bool) -> io::Result<UdpSocket> {
+pub fn bind_quic_socket(address: SocketAddr, shared: bool) -> io::Result<UdpSocket> {
     let socket = env::datagram_socket(address, shared)?;
     socket.bind(&address.into())?;
     Ok(socket.into())

@@ -143,7 +143,7 @@ impl std::fmt::Debug for ClientTls {
 /// # Errors
 /// [`io::ErrorKind::InvalidData`] around the fault of the handshake, and those of the socket; see
 /// [`super::failure`].
-pub async fn handshake(
+pub async fn run_client_handshake(
     stream: Stream,
     address: SocketAddr,
     name: &str,
@@ -157,17 +157,17 @@ pub async fn handshake(
     Ok(stream)
 }
 
-/// As [`handshake`], with a server that has to have a name.
+/// As [`run_client_handshake`], with a server that has to have a name.
 ///
 /// # Errors
-/// Those of [`handshake`], and [`io::ErrorKind::InvalidInput`] for a name that no certificate can have.
-pub async fn connect(stream: Stream, name: &str, config: &ClientTls) -> io::Result<TlsStream> {
+/// Those of [`run_client_handshake`], and [`io::ErrorKind::InvalidInput`] for a name that no certificate can have.
+pub async fn connect_tls(stream: Stream, name: &str, config: &ClientTls) -> io::Result<TlsStream> {
     if server_name(name).is_none() {
         let reason = format!("{name:?} is no name of a server");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     }
     let unnamed = SocketAddr::from(([0, 0, 0, 0], 0));
-    handshake(stream, unnamed, name, config).await
+    run_client_handshake(stream, unnamed, name, config).await
 }
 
 /// The name as certificates have it: an IPv6 address without brackets, a host name without the dot of the DNS

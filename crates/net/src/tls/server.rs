@@ -118,7 +118,7 @@ impl From<io::Error> for AcceptFault {
 ///
 /// # Errors
 /// See [`AcceptFault`].
-pub async fn accept(
+pub async fn accept_tls(
     mut stream: Stream,
     tls: &ServerTls,
     sites: impl FnOnce() -> Arc<SiteTable>,

@@ -218,10 +218,14 @@ fn files_are_read_within_bounds() {
     let config = json!({"model_path": model, "policy_path": policy, "username": "user"});
     let plugin = scene.build(&KIND, &config);
     assert_eq!(status(&plugin, &mut scene, "GET", "/hello", "user: alice\r\n"), 200);
-    assert!(config_file::read("policy_path", "/dev/zero").unwrap_err().contains("it is no file"));
-    assert!(config_file::read("policy_path", "/none").unwrap_err().starts_with("policy_path: /none: "));
+    assert!(config_file::read_config_file("policy_path", "/dev/zero").unwrap_err().contains("it is no file"));
+    assert!(
+        config_file::read_config_file("policy_path", "/none")
+            .unwrap_err()
+            .starts_with("policy_path: /none: ")
+    );
     let long = write("long.csv", &"#".repeat((4 << 20) + 1));
-    assert!(config_file::read("policy_path", &long).unwrap_err().contains("longer than 4 MiB"));
+    assert!(config_file::read_config_file("policy_path", &long).unwrap_err().contains("longer than 4 MiB"));
     let secret = CasbinPolicy::compile(MODEL, "root:$6$secret:19000").err().unwrap();
     assert!(!secret.contains("secret"), "{secret}");
     std::fs::remove_dir_all(&folder).unwrap();

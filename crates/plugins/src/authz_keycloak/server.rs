@@ -174,7 +174,7 @@ impl KeycloakServer {
         let asked_ms = now_ms();
         let mut form = vec![("grant_type", "client_credentials"), ("client_id", &*self.client_id)];
         form.extend(self.client_secret.as_deref().map(|secret| ("client_secret", secret)));
-        let answer = self.ask(local, api_call::form(form), None).await?;
+        let answer = self.ask(local, api_call::encode_form(form), None).await?;
         let said: Value = jsonx::read(&answer.body, Bounds::SMALL).unwrap_or_default();
         let token = said["access_token"].as_str().filter(|_| answer.status == 200).ok_or_else(|| {
             format!("the token endpoint answered with status {} and no token for the client", answer.status)
@@ -191,7 +191,7 @@ impl KeycloakServer {
         let discovery = self.discovery.as_ref().ok_or("there is no discovery document configured")?;
         let fetch = async {
             let answer = api_call::get(local, discovery, None, &self.calls, &[]).await?;
-            let document: Value = api_call::json(&answer, discovery)?;
+            let document: Value = api_call::parse_json_response(&answer, discovery)?;
             Ok(KeycloakEndpoints {
                 token: self.open(&document["token_endpoint"]).await?,
                 registration: self.open(&document["resource_registration_endpoint"]).await?,

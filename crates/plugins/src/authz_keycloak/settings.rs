@@ -95,7 +95,7 @@ words! {
 /// # Errors
 /// The first rule that does not hold, a sentence.
 pub(super) fn check(config: &Value) -> Result<(), String> {
-    let config: AuthzKeycloakConfig = config::parse(config)?;
+    let config: AuthzKeycloakConfig = config::parse_config(config)?;
     let called = [
         ("discovery", &config.discovery),
         ("token_endpoint", &config.token_endpoint),

@@ -70,7 +70,7 @@ impl EncodedBody<'_> {
         let fields = match self.format {
             Some(Format::Args) => form(lua, self.query),
             Some(Format::Xml) if self.body.is_some() => {
-                return Ok(DecodedBody { fields: xml::read(lua, body, &budget)?, multipart });
+                return Ok(DecodedBody { fields: xml::read_xml(lua, body, &budget)?, multipart });
             }
             Some(Format::Json) if self.body.is_some() => match json.read(lua, body, &|| budget.charge())? {
                 Value::Table(fields) => Ok(fields),

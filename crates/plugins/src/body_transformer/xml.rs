@@ -36,7 +36,7 @@ struct XmlTreeBuilder {
 ///
 /// # Errors
 /// It is no XML, or exceeds a limit; the texts begin as those of xml2lua do.
-pub(super) fn read(lua: &Lua, text: &[u8], budget: &DecodingBudget) -> Result<Table, String> {
+pub(super) fn read_xml(lua: &Lua, text: &[u8], budget: &DecodingBudget) -> Result<Table, String> {
     // A text of another encoding passes through as bytes.
     let (text, is_utf8) = widen(text);
     let document = parse(&text, budget)?;

@@ -41,7 +41,7 @@ struct Argument<'t> {
 
 /// `text` with its first `max_arguments` arguments masked, and without the others; none if that is `text`
 /// itself.
-pub(super) fn mask<'t>(rules: &[FormRule], text: &'t [u8], max_arguments: usize) -> Option<Vec<u8>> {
+pub(super) fn mask_form<'t>(rules: &[FormRule], text: &'t [u8], max_arguments: usize) -> Option<Vec<u8>> {
     if rules.is_empty() {
         return None;
     }

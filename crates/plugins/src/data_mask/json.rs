@@ -67,7 +67,7 @@ fn check_size(path: &str) -> Result<(), String> {
 }
 
 /// Masks `document`; whether anything has changed.
-pub(super) fn mask(rules: &[JsonRule], document: &mut Value) -> bool {
+pub(super) fn mask_json(rules: &[JsonRule], document: &mut Value) -> bool {
     let mut is_changed = false;
     for JsonRule { path, action } in rules {
         let mut places: Vec<String> =

@@ -170,7 +170,7 @@ mod tests {
     fn server(more: Value) -> Elasticsearch {
         let mut written = json!({"endpoint_addrs": ["http://127.0.0.1:1/es"], "field": {"index": "a"}});
         written.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        Elasticsearch::new(&exchange::testing::services(), &config::parse(&written).unwrap()).unwrap()
+        Elasticsearch::new(&exchange::testing::services(), &config::parse_config(&written).unwrap()).unwrap()
     }
 
     #[test]

@@ -164,8 +164,8 @@ pub(super) fn schema() -> Value {
 ///
 /// # Errors
 /// The misfit, a sentence.
-pub(super) fn read(written: &Value) -> Result<ErrorLogLoggerMetadata, String> {
-    let mut metadata: ErrorLogLoggerMetadata = config::parse(written)?;
+pub(super) fn read_error_log_metadata(written: &Value) -> Result<ErrorLogLoggerMetadata, String> {
+    let mut metadata: ErrorLogLoggerMetadata = config::parse_config(written)?;
     let ErrorLogLoggerMetadata { host, port, tls, tls_server_name, .. } = &mut metadata;
     if let (Some(host), Some(port)) = (host.take(), *port) {
         metadata.tcp = Some(Tcp { host, port, tls: *tls, tls_server_name: tls_server_name.take() });

@@ -73,6 +73,6 @@ fn instance_of_the_metadata_reads_the_log() {
 #[test]
 fn older_form_is_a_tcp_server() {
     let written = json!({"host": "h", "port": 1, "tls": true, "tls_server_name": "n"});
-    let tcp = metadata::read(&written).unwrap().tcp.unwrap();
+    let tcp = metadata::read_error_log_metadata(&written).unwrap().tcp.unwrap();
     assert_eq!((&*tcp.host, tcp.port, tcp.tls, tcp.tls_server_name.as_deref()), ("h", 1, true, Some("n")));
 }

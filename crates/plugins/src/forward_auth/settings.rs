@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::shared::attributes::{attributes, words};
 use crate::shared::config;
-use crate::shared::fields::{is_token, text};
+use crate::shared::fields::{is_token, parse_field_text};
 
 attributes! {
     pub(super) struct ForwardAuthConfig {
@@ -54,7 +54,7 @@ words! {
 }
 
 pub(super) fn check(config: &Value) -> Result<(), String> {
-    let config: ForwardAuthConfig = config::parse(config)?;
+    let config: ForwardAuthConfig = config::parse_config(config)?;
     if !config::is_reference(&config.uri) {
         check_uri(&config.uri)?;
     }
@@ -78,8 +78,8 @@ pub(super) fn extra_headers(
     written: Option<&Map<String, Value>>,
 ) -> Result<Vec<(Box<str>, Template)>, String> {
     let compile = |(name, value): (&String, &Value)| {
-        let value =
-            Template::compile(&text(value)?).map_err(|error| format!("extra_headers.{name}: {error}"))?;
+        let value = Template::compile(&parse_field_text(value)?)
+            .map_err(|error| format!("extra_headers.{name}: {error}"))?;
         Ok((name.as_str().into(), value))
     };
     written.into_iter().flatten().map(compile).collect()

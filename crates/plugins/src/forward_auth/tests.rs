@@ -41,7 +41,7 @@ fn secret_reference_is_read_when_resolved() {
 /// The compiled plugin, for tests that need no server.
 fn compiled(config: &Value) -> ForwardAuth {
     let services = exchange::testing::services();
-    let config: ForwardAuthConfig = config::parse(config).unwrap();
+    let config: ForwardAuthConfig = config::parse_config(config).unwrap();
     ForwardAuth {
         destination: services
             .destination(&config.uri, KeepAlive::default(), &OutboundTls::default())

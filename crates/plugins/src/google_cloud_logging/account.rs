@@ -78,7 +78,7 @@ impl Account {
 
 /// The account in a file as Google's console makes it; it has further fields.
 fn from_file(path: &str) -> Result<AuthConfig, String> {
-    let text = config_file::read("auth_file", path)?;
+    let text = config_file::read_config_file("auth_file", path)?;
     let parsed: Value = serde_json::from_str(&text)
         .map_err(|error| format!("auth_file: {path}: line {}: it is not JSON", error.line()))?;
     let Value::Object(mut fields) = parsed else { return Err(format!("auth_file: {path}: it is no object")) };

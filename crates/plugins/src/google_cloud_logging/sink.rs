@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 
 use super::account::Account;
 use super::token::{GoogleAccessToken, Signer, claims};
-use crate::shared::api_call::form;
+use crate::shared::api_call::encode_form;
 use crate::shared::logger::collector::{Calling, LogCollector, json_list};
 
 /// Seconds for a call; the contract's data plane has no setting and waits so long.
@@ -66,7 +66,7 @@ impl CloudLogging {
         let signer = self.signer.as_ref().ok_or("the reference in private_key is not resolved")?;
         let claims = claims(&self.email, &self.token_uri, &self.scope, now_s);
         let assertion = signer.sign(&claims).ok_or("failed to sign the assertion")?;
-        let body = form([("grant_type", GRANT_TYPE), ("assertion", &assertion)]);
+        let body = encode_form([("grant_type", GRANT_TYPE), ("assertion", &assertion)]);
         let answer = self.tokens.post(client, body.into_bytes()).await?;
         if answer.status() != 200 {
             let (status, told) = (answer.status(), answer.told());

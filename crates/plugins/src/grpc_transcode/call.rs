@@ -75,7 +75,8 @@ impl GrpcTranscode {
             Some(b"0") => {}
             None => call.stage = TranscodeStage::Broken("the call has no status"),
             Some(status) if self.streams => {
-                let line = status::line(status, trailers.get("grpc-message").unwrap_or_default());
+                let line =
+                    status::render_error_line(status, trailers.get("grpc-message").unwrap_or_default());
                 (call.stage, call.end) = (TranscodeStage::Failed, line);
             }
             Some(status) => {
@@ -151,7 +152,7 @@ impl GrpcTranscode {
     fn details(&self, call: &TranscodeCall) -> Vec<u8> {
         match &call.details {
             Some(details) if self.shows_details => {
-                status::body(details, &self.detail_type, self.converter.form)
+                status::render_error_body(details, &self.detail_type, self.converter.form)
                     .unwrap_or_else(|text| text.as_bytes().to_vec())
             }
             _ => Vec::new(),
@@ -203,7 +204,10 @@ impl GrpcTranscode {
         let call = exchange.state::<TranscodeCall>();
         (call.held, call.stage) = (Vec::new(), TranscodeStage::Broken(reason));
         if !std::mem::replace(&mut call.is_told, true) {
-            body.extend_from_slice(&status::line(b"13", b"failed to decode response data by protobuf"));
+            body.extend_from_slice(&status::render_error_line(
+                b"13",
+                b"failed to decode response data by protobuf",
+            ));
             self.note(exchange, reason);
         }
     }
@@ -212,9 +216,11 @@ impl GrpcTranscode {
     fn lines(&self, held: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(), &'static str> {
         let limit_bytes = self.converter.response_max_bytes.min(STREAMED_MAX_BYTES);
         let mut rest = &**held;
-        while let Some((message, later)) = frames::split(rest, limit_bytes)? {
+        while let Some((message, later)) = frames::split_message_frame(rest, limit_bytes)? {
             let begin = out.len();
-            if let Err(reason) = frames::json(out, message, &self.converter.output, self.converter.form) {
+            if let Err(reason) =
+                frames::transcode_message(out, message, &self.converter.output, self.converter.form)
+            {
                 // No part of a line is sent.
                 out.truncate(begin);
                 return Err(reason);

@@ -24,7 +24,7 @@ const FILE: &str = "content";
 ///
 /// # Errors
 /// The fault, a sentence, with the line where it is known.
-pub(super) fn compile(content: &str) -> Result<DescriptorPool, String> {
+pub(super) fn compile_definition(content: &str) -> Result<DescriptorPool, String> {
     if content.len() > DEFINITION_MAX_BYTES {
         return Err(format!("a definition has at most {DEFINITION_MAX_BYTES} bytes"));
     }
@@ -149,12 +149,12 @@ mod tests {
     use super::*;
 
     fn fault(content: &str) -> String {
-        compile(content).map(|_| ()).unwrap_err()
+        compile_definition(content).map(|_| ()).unwrap_err()
     }
 
     #[test]
     fn texts_are_compiled_with_their_imports() {
-        let pool = compile(
+        let pool = compile_definition(
             "syntax = \"proto3\"; package a.b;
              import \"google/protobuf/timestamp.proto\";
              // A cycle is legal: { { {
@@ -164,7 +164,7 @@ mod tests {
         );
         // proto3 has no defaults, and the line of the fault is named.
         assert!(pool.unwrap_err().starts_with("line 5: "));
-        let pool = compile(
+        let pool = compile_definition(
             "syntax = \"proto3\"; package a.b; import \"google/protobuf/timestamp.proto\";
              message Tree { repeated Tree branches = 1; google.protobuf.Timestamp at = 2; Leaf leaf = 3; }
              message Leaf { Tree tree = 1; }
@@ -197,15 +197,18 @@ mod tests {
             let open: String = (0..depth).map(|level| format!("message M{level} {{\n")).collect();
             format!("syntax = \"proto3\";\n{open}{}", "}".repeat(depth))
         };
-        assert_eq!(compile(&nested(NESTING_MAX)).map(|_| ()), Ok(()));
+        assert_eq!(compile_definition(&nested(NESTING_MAX)).map(|_| ()), Ok(()));
         assert_eq!(fault(&nested(NESTING_MAX + 1)), "line 66: more than 64 brackets inside each other");
         let quoted = format!(
             "syntax = \"proto3\"; /* {0} */ // {0}\noption java_package = \"\\\"{0}\";",
             "{".repeat(99)
         );
-        assert_eq!(compile(&quoted).map(|_| ()), Ok(()));
+        assert_eq!(compile_definition(&quoted).map(|_| ()), Ok(()));
         for open in ["/*", "\"", "'\\", "//", "/"] {
-            assert!(compile(&format!("syntax = \"proto3\"; {open}")).is_err() || open == "//", "{open}");
+            assert!(
+                compile_definition(&format!("syntax = \"proto3\"; {open}")).is_err() || open == "//",
+                "{open}"
+            );
         }
         let many: String = (0..=MESSAGES_MAX).map(|number| format!("message M{number} {{}}\n")).collect();
         assert!(fault(&format!("syntax = \"proto3\";\n{many}")).contains("at most 10000 are allowed"));
@@ -220,9 +223,9 @@ mod tests {
         compiler.open_file(FILE).unwrap();
         for whole in [true, false] {
             let set = compiler.include_imports(whole).encode_file_descriptor_set();
-            let pool = compile(&BASE64.encode(&set)).unwrap();
+            let pool = compile_definition(&BASE64.encode(&set)).unwrap();
             assert!(pool.get_message_by_name("p.M").is_some(), "imports included: {whole}");
-            assert!(compile(&BASE64.encode(&set[..set.len() - 1])).is_err(), "a set that was cut");
+            assert!(compile_definition(&BASE64.encode(&set[..set.len() - 1])).is_err(), "a set that was cut");
         }
         assert!(fault("aGVsbG8=").starts_with("it is no descriptor set: "));
     }

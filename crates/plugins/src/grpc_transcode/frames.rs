@@ -28,14 +28,14 @@ impl Converter {
         query: &[u8],
         body: &[u8],
     ) -> Result<Vec<u8>, String> {
-        let fields = request::fields_of(&self.input, method, content_type, query, body)?;
-        let message = request::message(&self.input, &fields)?;
-        frame(&message).ok_or_else(|| "the message is too long".to_owned())
+        let fields = request::collect_request_fields(&self.input, method, content_type, query, body)?;
+        let message = request::build_request_message(&self.input, &fields)?;
+        encode_message_frame(&message).ok_or_else(|| "the message is too long".to_owned())
     }
 
     /// The JSON of a whole response.
     pub(super) fn json(&self, body: &[u8]) -> Result<Vec<u8>, &'static str> {
-        one(body, &self.output, self.form, self.response_max_bytes)
+        transcode_unary_body(body, &self.output, self.form, self.response_max_bytes)
     }
 }
 
@@ -43,7 +43,7 @@ impl Converter {
 const PREFIX_BYTES: usize = 5;
 
 /// The frame of a message; none if its length has more than 32 bits.
-pub(super) fn frame(message: &DynamicMessage) -> Option<Vec<u8>> {
+pub(super) fn encode_message_frame(message: &DynamicMessage) -> Option<Vec<u8>> {
     let length = message.encoded_len();
     let mut frame = Vec::with_capacity(PREFIX_BYTES + length);
     frame.push(0);
@@ -60,7 +60,10 @@ type Split<'b> = (&'b [u8], &'b [u8]);
 ///
 /// # Errors
 /// It is compressed, which was not asked for, or longer than `limit_bytes`.
-pub(super) fn split(bytes: &[u8], limit_bytes: usize) -> Result<Option<Split<'_>>, &'static str> {
+pub(super) fn split_message_frame(
+    bytes: &[u8],
+    limit_bytes: usize,
+) -> Result<Option<Split<'_>>, &'static str> {
     let Some((prefix, rest)) = bytes.split_first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
     let [compressed, length @ ..] = *prefix;
     if compressed != 0 {
@@ -77,20 +80,20 @@ pub(super) fn split(bytes: &[u8], limit_bytes: usize) -> Result<Option<Split<'_>
 ///
 /// # Errors
 /// The body is something else, or the message has no JSON.
-pub(super) fn one(
+pub(super) fn transcode_unary_body(
     body: &[u8],
     output: &MessageDescriptor,
     form: JsonOptions,
     limit_bytes: usize,
 ) -> Result<Vec<u8>, &'static str> {
-    let message = match split(body, limit_bytes)? {
+    let message = match split_message_frame(body, limit_bytes)? {
         Some((message, [])) => message,
         None if body.is_empty() => &[],
         None => return Err("the message is cut"),
         Some(_) => return Err("bytes follow the message"),
     };
     let mut out = Vec::with_capacity(2 * message.len());
-    json(&mut out, message, output, form)?;
+    transcode_message(&mut out, message, output, form)?;
     Ok(out)
 }
 
@@ -98,7 +101,7 @@ pub(super) fn one(
 ///
 /// # Errors
 /// The bytes are no such message, or it has no JSON.
-pub(super) fn json(
+pub(super) fn transcode_message(
     out: &mut Vec<u8>,
     message: &[u8],
     output: &MessageDescriptor,
@@ -106,7 +109,7 @@ pub(super) fn json(
 ) -> Result<(), &'static str> {
     let message = DynamicMessage::decode(output.clone(), message)
         .map_err(|_| "the message is not of the type in the definition")?;
-    response::write(out, &message, form).map_err(|none| match none {
+    response::write_message_json(out, &message, form).map_err(|none| match none {
         response::NoJson::Number => "the message has a number that JSON does not have",
         response::NoJson::Length => "the JSON of the message is too long",
     })

@@ -83,7 +83,7 @@ pub(super) fn read_integer(text: &str) -> Option<i128> {
         Some(_) => return None,
         None if is_digits(rest, 10) => i128::from(rest.parse::<u64>().ok()?),
         None if !is_marked && rest.starts_with(|char: char| char.is_ascii_digit()) => {
-            whole(rest.parse().ok()?)?
+            to_exact_integer(rest.parse().ok()?)?
         }
         None => return None,
     };
@@ -95,7 +95,7 @@ fn is_digits(text: &str, radix: u32) -> bool {
 }
 
 /// The integer that a number is; none if it has a fraction or 64 bits cannot hold it.
-pub(super) fn whole(number: f64) -> Option<i128> {
+pub(super) fn to_exact_integer(number: f64) -> Option<i128> {
     let fits = number.fract() == 0.0 && number.abs() < 18_446_744_073_709_551_616.0;
     // Exact, because it has no fraction and is in range.
     fits.then_some(number as i128)

@@ -9,14 +9,14 @@ use prost_reflect::bytes::Bytes;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, Value};
 use serde_json::{Map, Value as Json};
 
-use super::number::{read_integer, whole};
+use super::number::{read_integer, to_exact_integer};
 use message::query::{arguments, decode};
 
 /// The values that a request gives, under the names of fields.
 ///
 /// # Errors
 /// The body is no JSON object.
-pub(super) fn fields_of(
+pub(super) fn collect_request_fields(
     input: &MessageDescriptor,
     method: Method,
     content_type: &[u8],
@@ -55,7 +55,7 @@ fn from_arguments(input: &MessageDescriptor, text: &[u8]) -> Map<String, Json> {
 ///
 /// # Errors
 /// The field with a value that does not fit.
-pub(super) fn message(
+pub(super) fn build_request_message(
     descriptor: &MessageDescriptor,
     fields: &Map<String, Json>,
 ) -> Result<DynamicMessage, String> {
@@ -97,7 +97,7 @@ fn one(field: &FieldDescriptor, value: &Json) -> Result<Value, String> {
         Kind::Message(descriptor) => match value {
             // By the depth of the JSON, which is limited, and not by that of the definition, which may have
             // cycles.
-            Json::Object(fields) => return message(&descriptor, fields).map(Value::Message),
+            Json::Object(fields) => return build_request_message(&descriptor, fields).map(Value::Message),
             _ => None,
         },
         Kind::Double => float(value).map(Value::F64),
@@ -138,7 +138,7 @@ fn integer<T: TryFrom<i128>>(value: &Json) -> Option<T> {
         Json::Number(number) => match (number.as_i64(), number.as_u64()) {
             (Some(number), _) => i128::from(number),
             (None, Some(number)) => i128::from(number),
-            (None, None) => whole(number.as_f64()?)?,
+            (None, None) => to_exact_integer(number.as_f64()?)?,
         },
         Json::String(text) => read_integer(text)?,
         _ => return None,

@@ -88,7 +88,11 @@ pub(super) enum NoJson {
 ///
 /// # Errors
 /// It has no JSON; `out` has a part of it then.
-pub(super) fn write(out: &mut Vec<u8>, message: &DynamicMessage, form: JsonOptions) -> Result<(), NoJson> {
+pub(super) fn write_message_json(
+    out: &mut Vec<u8>,
+    message: &DynamicMessage,
+    form: JsonOptions,
+) -> Result<(), NoJson> {
     let descriptor = message.descriptor();
     let is_proto3 = is_proto3(&descriptor);
     out.push(b'{');
@@ -101,7 +105,7 @@ pub(super) fn write(out: &mut Vec<u8>, message: &DynamicMessage, form: JsonOptio
         let oneof = field.containing_oneof().filter(|oneof| is_set && !oneof.is_synthetic());
         if let Some(oneof) = oneof {
             name(out, &mut is_first, oneof.name());
-            write_text(out, field.name());
+            write_json_text(out, field.name());
         }
         name(out, &mut is_first, field.name());
         value(out, &field, &message.get_field(&field), form)?;
@@ -121,7 +125,7 @@ fn name(out: &mut Vec<u8>, is_first: &mut bool, name: &str) {
     if !std::mem::take(is_first) {
         out.push(b',');
     }
-    write_text(out, name);
+    write_json_text(out, name);
     out.push(b':');
 }
 
@@ -177,10 +181,10 @@ fn one(out: &mut Vec<u8>, kind: &Kind, value: &Value, form: JsonOptions) -> Resu
         Value::F32(number) if write_float(out, f64::from(*number)) => {}
         Value::F64(number) if write_float(out, *number) => {}
         Value::F32(_) | Value::F64(_) => return Err(NoJson::Number),
-        Value::String(text) => write_text(out, text),
-        Value::Bytes(bytes) => write_bytes(out, bytes),
+        Value::String(text) => write_json_text(out, text),
+        Value::Bytes(bytes) => write_json_bytes(out, bytes),
         Value::EnumNumber(number) => write_enum(out, kind, *number, form),
-        Value::Message(message) => write(out, message, form)?,
+        Value::Message(message) => write_message_json(out, message, form)?,
         // They are values of fields, not of kinds.
         Value::List(_) | Value::Map(_) => {}
     }
@@ -193,22 +197,22 @@ fn write_enum(out: &mut Vec<u8>, kind: &Kind, number: i32, form: JsonOptions) {
         _ => None,
     };
     match named {
-        Some(value) => write_text(out, value.name()),
+        Some(value) => write_json_text(out, value.name()),
         None => write_integer(out, i128::from(number), form.wide),
     }
 }
 
 /// Appends a text in quotes.
-pub(super) fn write_text(out: &mut Vec<u8>, text: &str) {
+pub(super) fn write_json_text(out: &mut Vec<u8>, text: &str) {
     let written = serde_json::to_writer(out, text);
     debug_assert!(written.is_ok(), "a text has a form in JSON, and a vector takes it");
 }
 
 /// Bytes that are UTF-8 are their text, as in the contract. Of others each byte is the character with its
 /// number, because JSON has no other bytes.
-pub(super) fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn write_json_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     match str::from_utf8(bytes) {
-        Ok(text) => write_text(out, text),
-        Err(_) => write_text(out, &bytes.iter().copied().map(char::from).collect::<String>()),
+        Ok(text) => write_json_text(out, text),
+        Err(_) => write_json_text(out, &bytes.iter().copied().map(char::from).collect::<String>()),
     }
 }

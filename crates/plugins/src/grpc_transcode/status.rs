@@ -4,7 +4,7 @@ use data_encoding::{BASE64, BASE64_NOPAD};
 use prost_reflect::prost::Message;
 use prost_reflect::{DynamicMessage, MessageDescriptor};
 
-use super::response::{self, JsonOptions, write_bytes, write_text};
+use super::response::{self, JsonOptions, write_json_bytes, write_json_text};
 
 /// The field with the details: a `google.rpc.Status` in base64.
 pub(super) const DETAILS: &str = "grpc-status-details-bin";
@@ -62,7 +62,11 @@ struct Detail {
 ///
 /// # Errors
 /// The text that the contract gives in place of the body.
-pub(super) fn body(encoded: &[u8], shown: &DetailType, form: JsonOptions) -> Result<Vec<u8>, &'static str> {
+pub(super) fn render_error_body(
+    encoded: &[u8],
+    shown: &DetailType,
+    form: JsonOptions,
+) -> Result<Vec<u8>, &'static str> {
     // Most servers send it without padding.
     let bytes = BASE64.decode(encoded).or_else(|_| BASE64_NOPAD.decode(encoded));
     let bytes = bytes.map_err(|_| "grpc-status-details-bin is not base64 format")?;
@@ -70,7 +74,7 @@ pub(super) fn body(encoded: &[u8], shown: &DetailType, form: JsonOptions) -> Res
         .map_err(|_| "failed to call pb.decode to decode grpc-status-details-bin")?;
     let mut out = Vec::with_capacity(64 + 2 * bytes.len());
     out.extend_from_slice(format!("{{\"error\":{{\"code\":{},\"message\":", status.code).as_bytes());
-    write_text(&mut out, &status.message);
+    write_json_text(&mut out, &status.message);
     out.extend_from_slice(b",\"details\":[");
     for (index, detail) in status.details.iter().enumerate() {
         if index > 0 {
@@ -88,13 +92,13 @@ fn write_detail(out: &mut Vec<u8>, detail: &Detail, shown: &DetailType, form: Js
         DetailType::Unknown => None,
         DetailType::Known(descriptor) => {
             let message = DynamicMessage::decode(descriptor.clone(), &*detail.value).ok()?;
-            response::write(out, &message, form).ok()
+            response::write_message_json(out, &message, form).ok()
         }
         DetailType::Any => {
             out.extend_from_slice(b"{\"type_url\":");
-            write_text(out, &detail.type_url);
+            write_json_text(out, &detail.type_url);
             out.extend_from_slice(b",\"value\":");
-            write_bytes(out, &detail.value);
+            write_json_bytes(out, &detail.value);
             out.push(b'}');
             Some(())
         }
@@ -102,11 +106,11 @@ fn write_detail(out: &mut Vec<u8>, detail: &Detail, shown: &DetailType, form: Js
 }
 
 /// The last line of a stream that failed: the status, and the message as text.
-pub(super) fn line(grpc_status: &[u8], grpc_message: &[u8]) -> Vec<u8> {
+pub(super) fn render_error_line(grpc_status: &[u8], grpc_message: &[u8]) -> Vec<u8> {
     let code = message::syntax::decimal(grpc_status).unwrap_or(2);
     let message: Vec<u8> = percent_encoding::percent_decode(grpc_message).collect();
     let mut out = format!("{{\"error\":{{\"code\":{code},\"message\":").into_bytes();
-    write_text(&mut out, &String::from_utf8_lossy(&message));
+    write_json_text(&mut out, &String::from_utf8_lossy(&message));
     out.extend_from_slice(b"}}\n");
     out
 }

@@ -98,9 +98,9 @@ fn ask(config: Value, head: &str, body: &[u8]) -> Result<(Box<Exchange>, Dynamic
         return Err((reply.status, String::from_utf8_lossy(&reply.body).into_owned()));
     }
     let frame = exchange.request_body().unwrap().to_vec();
-    let (message, rest) = frames::split(&frame, usize::MAX).unwrap().unwrap();
+    let (message, rest) = frames::split_message_frame(&frame, usize::MAX).unwrap().unwrap();
     assert!(rest.is_empty());
-    let pool = definition::compile(DEFINITION).unwrap();
+    let pool = definition::compile_definition(DEFINITION).unwrap();
     let message = DynamicMessage::decode(pool.get_message_by_name("t.All").unwrap(), message).unwrap();
     Ok((exchange, message))
 }
@@ -113,7 +113,7 @@ fn through(body: &str, options: &[&str]) -> String {
         ask(json!({}), JSON_POST, body.as_bytes()).unwrap_or_else(|refusal| panic!("{body}: {refusal:?}"));
     let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
     let mut out = Vec::new();
-    response::write(&mut out, &message, JsonOptions::of(&options)).unwrap();
+    response::write_message_json(&mut out, &message, JsonOptions::of(&options)).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -130,7 +130,7 @@ fn request_becomes_a_call() {
     assert!(!sent.iter().any(|line| line.starts_with("grpc-accept-encoding")), "{sent:?}");
     assert!(exchange.grpc.is_some_and(|call| call.is_translated && call.deadline_ns > 0));
     let mut out = Vec::new();
-    response::write(
+    response::write_message_json(
         &mut out,
         &message,
         JsonOptions { defaults: response::Defaults::Nothing, ..JsonOptions::default() },
@@ -207,11 +207,11 @@ fn defaults_are_written_as_options_say() {
     assert_eq!(through("{}", &["use_default_metatable"]), lists);
     let nested = through(r#"{"members":{"a":{}},"inner":{},"inners":[{}]}"#, &["use_default_metatable"]);
     assert_eq!(nested.matches(r#"{"tags":[]}"#).count(), 3, "{nested}");
-    let pool = definition::compile(DEFINITION_2).unwrap();
+    let pool = definition::compile_definition(DEFINITION_2).unwrap();
     let old = DynamicMessage::new(pool.get_message_by_name("t.Old").unwrap());
     for (option, expected) in [("auto_default_values", "{}"), ("use_default_values", r#"{"text":"x"}"#)] {
         let mut out = Vec::new();
-        response::write(&mut out, &old, JsonOptions::of(&[option.to_owned()])).unwrap();
+        response::write_message_json(&mut out, &old, JsonOptions::of(&[option.to_owned()])).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), expected, "{option}");
     }
 }

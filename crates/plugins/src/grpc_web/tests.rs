@@ -108,8 +108,9 @@ fn response(
     let mut last = Vec::new();
     finish(plugin.response_body(&mut exchange, &mut last, Portion::Last));
     sent.extend_from_slice(&last);
-    let body =
-        String::from_utf8(text::decode(&sent).unwrap().into_iter().filter(|byte| *byte < 0x80).collect());
+    let body = String::from_utf8(
+        text::decode_grpc_text(&sent).unwrap().into_iter().filter(|byte| *byte < 0x80).collect(),
+    );
     (lines(&exchange.response.headers), body.unwrap())
 }
 

@@ -4,7 +4,7 @@
 use data_encoding::BASE64;
 
 /// Decodes a request body; none if it is no base64.
-pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn decode_grpc_text(text: &[u8]) -> Option<Vec<u8>> {
     // A client that encodes piece by piece leaves padding inside the text, after which the next piece begins.
     let mut decoded = Vec::with_capacity(text.len() / 4 * 3);
     let mut rest = text.trim_ascii();
@@ -21,7 +21,7 @@ pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Encodes a piece of a response body, with padding of its own.
-pub(super) fn encode(piece: &mut Vec<u8>) {
+pub(super) fn encode_grpc_text(piece: &mut Vec<u8>) {
     if !piece.is_empty() {
         *piece = BASE64.encode(piece).into_bytes();
     }
@@ -34,7 +34,7 @@ mod tests {
     #[test]
     fn concatenated_texts_are_decoded() {
         let check = |text: &str, expected: Option<&str>| {
-            assert_eq!(decode(text.as_bytes()).as_deref(), expected.map(str::as_bytes), "{text}");
+            assert_eq!(decode_grpc_text(text.as_bytes()).as_deref(), expected.map(str::as_bytes), "{text}");
         };
         check("", Some(""));
         check("aGVsbG8=", Some("hello"));
@@ -50,11 +50,11 @@ mod tests {
         let mut sent = Vec::new();
         for piece in ["a", "", "bc", "def"] {
             let mut piece = piece.as_bytes().to_vec();
-            encode(&mut piece);
+            encode_grpc_text(&mut piece);
             sent.extend_from_slice(&piece);
         }
         assert_eq!(
-            (sent.as_slice(), decode(&sent).unwrap().as_slice()),
+            (sent.as_slice(), decode_grpc_text(&sent).unwrap().as_slice()),
             (&b"YQ==YmM=ZGVm"[..], &b"abcdef"[..])
         );
     }

@@ -71,7 +71,7 @@ impl<'f> Parameters<'f> {
 ///
 /// # Errors
 /// A field that it covers is there twice.
-pub(super) fn message(
+pub(super) fn build_signed_text(
     exchange: &Exchange,
     parameters: &Parameters<'_>,
     key_id: &str,
@@ -98,7 +98,7 @@ fn line(text: &mut Vec<u8>, parts: &[&[u8]]) {
 ///
 /// # Errors
 /// It is no base64 or not that of `message`.
-pub(super) fn verify(
+pub(super) fn verify_hmac_signature(
     algorithm: HmacAlgorithm,
     secret: &str,
     message: &[u8],

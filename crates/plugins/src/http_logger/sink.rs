@@ -67,7 +67,11 @@ mod tests {
         let written = json!({
             "uri": "http://127.0.0.1:1/", "auth_header": auth_header, "concat_method": concat_method,
         });
-        HttpLogServer::new(&exchange::testing::services(), &config::parse(&written).unwrap(), is_single)
+        HttpLogServer::new(
+            &exchange::testing::services(),
+            &config::parse_config(&written).unwrap(),
+            is_single,
+        )
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub(super) fn check(config: &Value) -> Result<(), String> {
 }
 
 /// Compiles a configuration for use at each request.
-pub(super) fn compile(config: &Value) -> Result<Arc<dyn Any + Send + Sync>, String> {
+pub(super) fn compile_jwt_credential(config: &Value) -> Result<Arc<dyn Any + Send + Sync>, String> {
     let leeway_s = config.get("lifetime_grace_period").and_then(Value::as_u64).unwrap_or_default();
     Ok(Arc::new(Credential { key: read_key(config)?, leeway_s }))
 }

@@ -68,7 +68,7 @@ fn configurations_of_consumers() {
 
 fn with_key(name: &str, config: Value) -> Consumer {
     let mut consumer = consumer(name);
-    consumer.compiled = Some(credential::compile(&config).unwrap());
+    consumer.compiled = Some(credential::compile_jwt_credential(&config).unwrap());
     consumer
 }
 

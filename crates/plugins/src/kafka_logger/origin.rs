@@ -6,7 +6,7 @@ use router::vars::{BuiltinVariable as Builtin, Variable, VariableSource};
 use crate::shared::logger::contents::Contents;
 
 /// The request line, the fields with names in lower case, an empty line, and the logged part of the body.
-pub(super) fn request(exchange: &Exchange, contents: &Contents) -> Vec<u8> {
+pub(super) fn render_request_text(exchange: &Exchange, contents: &Contents) -> Vec<u8> {
     let line = Variable::Builtin(Builtin::Request);
     let mut text = exchange.variable(&line).map(|value| value.text().into_owned()).unwrap_or_default();
     text.extend_from_slice(b"\r\n");

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::LimitConnConfig;
 use super::counts::LocalCounts;
-use super::rule::{LimitConnRule, rules_of};
+use super::rule::{LimitConnRule, compile_conn_rules};
 use crate::shared::config;
 use crate::shared::limits::delay;
 use crate::shared::limits::store::{CountPolicy, read_counted};
@@ -51,7 +51,7 @@ pub(super) fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamP
     let identity = config::identity(config);
     let key = format!("limit-conn/{}/{identity}", build.owner);
     Ok(Arc::new(SessionLimit {
-        rules: rules_of(&parsed)?,
+        rules: compile_conn_rules(&parsed)?,
         skips_rules: parsed.rules.is_some(),
         unit_delay_ms: parsed.default_conn_delay * 1_000.0,
         lets_uncounted_pass: parsed.allow_degradation,

@@ -18,7 +18,7 @@ pub(super) struct LimitConnRule {
 ///
 /// # Errors
 /// The fault of one of them.
-pub(super) fn rules_of(config: &LimitConnConfig) -> Result<Box<[LimitConnRule]>, String> {
+pub(super) fn compile_conn_rules(config: &LimitConnConfig) -> Result<Box<[LimitConnRule]>, String> {
     let Some(rules) = &config.rules else {
         let (Some(conn), Some(burst), Some(key)) = (&config.conn, &config.burst, &config.key) else {
             return Err("conn, burst and key are needed".to_owned());

@@ -22,7 +22,7 @@ pub(super) struct LimitCountRule {
 ///
 /// # Errors
 /// The fault of one of them.
-pub(super) fn rules_of(
+pub(super) fn compile_count_rules(
     config: &LimitCountConfig,
     names: [String; 3],
 ) -> Result<Box<[LimitCountRule]>, String> {

@@ -8,7 +8,7 @@ use net::endpoint::KeepAlive;
 use super::{LogglyConfig, LogglyMetadata, LogglyProtocol};
 use crate::shared::logger::collector::{self, Calling, LogCollector};
 use crate::shared::logger::datagrams::Datagrams;
-use crate::shared::redis::settings::place;
+use crate::shared::redis::settings::format_host_port;
 
 /// Loggly, as one plugin instance reaches it.
 pub(crate) enum Loggly {
@@ -53,9 +53,8 @@ impl Loggly {
 /// Why it cannot be reached, with the field.
 pub(super) fn check(metadata: &LogglyMetadata) -> Result<(), String> {
     match metadata.protocol {
-        LogglyProtocol::Syslog => {
-            check_place(&place(&metadata.host, metadata.port)).map_err(|reason| format!("host: {reason}"))
-        }
+        LogglyProtocol::Syslog => check_place(&format_host_port(&metadata.host, metadata.port))
+            .map_err(|reason| format!("host: {reason}")),
         LogglyProtocol::Http | LogglyProtocol::Https => collector::check("host", &uri(metadata, "token")),
     }
 }

@@ -101,7 +101,7 @@ mod tests {
             "headers": {"X-Scope-OrgID": "other", "content-type": "text/plain", "X-A": "b"},
         });
         let services = exchange::testing::services();
-        let loki = Loki::new(&services, &config::parse(&written).unwrap()).unwrap();
+        let loki = Loki::new(&services, &config::parse_config(&written).unwrap()).unwrap();
         let headers = loki.0.headers();
         for (name, value) in [("x-scope-orgid", "t1"), ("content-type", "application/json"), ("x-a", "b")] {
             assert_eq!(headers.get(name), Some(value.as_bytes()), "{name}");

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::body::{BodyRule, MediaRule};
 use super::parameters::{Parameter, ParameterLocation, Style};
 use super::paths::Paths;
-use super::schemas::{Schemas, escaped, fault};
+use super::schemas::{Schemas, escape_pointer_token, fault};
 
 /// Bytes of a document.
 pub(super) const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -85,7 +85,7 @@ impl OasDocument {
                 // An extension, or no path.
                 continue;
             }
-            let place = format!("/paths/{}", escaped(template));
+            let place = format!("/paths/{}", escape_pointer_token(template));
             let operations = compiler.item(item, &place)?;
             paths.add(template, operations).map_err(|reason| fault(&place, &reason))?;
         }
@@ -187,7 +187,7 @@ impl<'d> OasCompiler<'d> {
         let content = written.get("content").and_then(Value::as_object).and_then(|all| all.iter().next());
         let (schema, style) = match content {
             Some((media_type, media)) => {
-                let at = format!("{place}/content/{}", escaped(media_type));
+                let at = format!("{place}/content/{}", escape_pointer_token(media_type));
                 let schema = media.get("schema").map(|schema| (schema, format!("{at}/schema")));
                 (schema, if is_json(media_type) { Style::Json } else { Style::Commas })
             }
@@ -211,7 +211,7 @@ impl<'d> OasCompiler<'d> {
         }
         let mut media = Vec::new();
         for (media_type, written) in content {
-            let at = format!("{place}/content/{}/schema", escaped(media_type));
+            let at = format!("{place}/content/{}/schema", escape_pointer_token(media_type));
             let schema = written.get("schema").map(|schema| self.schemas.compile(schema, &at)).transpose()?;
             media.push(MediaRule::new(media_type, schema));
         }

@@ -103,7 +103,7 @@ impl<'d> Schemas<'d> {
         let found = named.into_iter().flatten().find(|(_, schema)| is_it(schema));
         let (name, schema) =
             found.ok_or_else(|| fault(place, &format!("$ref `{reference}` leads nowhere")))?;
-        Ok((schema, format!("/components/schemas/{}", escaped(name))))
+        Ok((schema, format!("/components/schemas/{}", escape_pointer_token(name))))
     }
 
     /// Compiles the schema at `place`.
@@ -167,7 +167,7 @@ impl<'d> Schemas<'d> {
         };
         let mut translated = Map::new();
         for (name, value) in fields {
-            let at = format!("{place}/{}", escaped(name));
+            let at = format!("{place}/{}", escape_pointer_token(name));
             let mut inner = |value: &'d Value, at: &str| self.translate(value, at, level + 1, parts);
             let value = match (&**name, value) {
                 ("$ref" | "$dynamicRef", Value::String(reference)) => {
@@ -186,7 +186,10 @@ impl<'d> Schemas<'d> {
                 (name, Value::Object(schemas)) if MAPS.contains(&name) => {
                     let mut map = Map::new();
                     for (name, schema) in schemas {
-                        map.insert(name.clone(), inner(schema, &format!("{at}/{}", escaped(name)))?);
+                        map.insert(
+                            name.clone(),
+                            inner(schema, &format!("{at}/{}", escape_pointer_token(name)))?,
+                        );
                     }
                     Value::Object(map)
                 }
@@ -231,7 +234,7 @@ fn list<'d>(
 }
 
 /// A step of a JSON pointer.
-pub(super) fn escaped(step: &str) -> String {
+pub(super) fn escape_pointer_token(step: &str) -> String {
     step.replace('~', "~0").replace('/', "~1")
 }
 

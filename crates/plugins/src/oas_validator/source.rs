@@ -89,7 +89,7 @@ impl DocumentCall {
         }
         // A large document takes more than a millisecond.
         let read = move || OasDocument::read(&String::from_utf8_lossy(&answer.body));
-        let read = side_thread::run(read).await.map_err(|fault| fault.to_string())?;
+        let read = side_thread::run_on_side_thread(read).await.map_err(|fault| fault.to_string())?;
         read.map_err(|reason| format!("failed to compile openapi spec fetched from URL: {reason}"))
     }
 }

@@ -20,7 +20,7 @@ pub(super) type DecisionFields = Vec<(String, String)>;
 ///
 /// # Errors
 /// It holds no decision: the fault, in words that hold nothing of the answer.
-pub(super) fn read(status: u16, answer: &[u8]) -> Result<OpaDecision, String> {
+pub(super) fn read_opa_decision(status: u16, answer: &[u8]) -> Result<OpaDecision, String> {
     if status != 200 {
         return Err(format!("the server answered with status {status}"));
     }
@@ -80,8 +80,8 @@ fn fields(result: &Object) -> DecisionFields {
             Value::Number(_) | Value::Boolean(_) => value.to_string(),
             _ => return,
         };
-        if crate::shared::fields::name(name).is_ok()
-            && crate::shared::fields::text(&serde_json::Value::from(&*text)).is_ok()
+        if crate::shared::fields::parse_field_name(name).is_ok()
+            && crate::shared::fields::parse_field_text(&serde_json::Value::from(&*text)).is_ok()
         {
             fields.push((name.to_owned(), text));
         }

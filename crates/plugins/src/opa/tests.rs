@@ -75,7 +75,8 @@ fn question_describes_the_request() {
 #[test]
 fn answers_are_read_as_decisions() {
     let refused = |answer: Value, status: u16, fields: &[&str], body: &str| {
-        let Ok(OpaDecision::Refuse(reply)) = decision::read(200, answer.to_string().as_bytes()) else {
+        let Ok(OpaDecision::Refuse(reply)) = decision::read_opa_decision(200, answer.to_string().as_bytes())
+        else {
             panic!("{answer}")
         };
         let got: Vec<String> = reply.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
@@ -100,18 +101,23 @@ fn answers_are_read_as_decisions() {
         refused(json!({"result": {"allow": false, "status_code": code}}), 403, &[], "");
     }
     for no_decision in ["", "{", "{}", "[]", "{\"result\":true}", "{\"result\":null}"] {
-        assert!(decision::read(200, no_decision.as_bytes()).is_err(), "{no_decision}");
+        assert!(decision::read_opa_decision(200, no_decision.as_bytes()).is_err(), "{no_decision}");
     }
-    let numbers =
-        decision::read(200, br#"{"result":{"allow":true,"headers":{"A":[18446744073709551616,1.50,true]}}}"#);
+    let numbers = decision::read_opa_decision(
+        200,
+        br#"{"result":{"allow":true,"headers":{"A":[18446744073709551616,1.50,true]}}}"#,
+    );
     let Ok(OpaDecision::Pass(fields)) = numbers else { panic!() };
     let values: Vec<&str> = fields.iter().map(|(_, value)| &**value).collect();
     assert_eq!(values, ["18446744073709551616", "1.50", "true"]);
     for status in [201, 204, 206, 304, 403, 500, 503] {
         let answer = br#"{"result":{"allow":true}}"#;
-        assert!(decision::read(status, answer).is_err_and(|fault| fault.contains(&status.to_string())));
+        assert!(
+            decision::read_opa_decision(status, answer)
+                .is_err_and(|fault| fault.contains(&status.to_string()))
+        );
     }
-    let passed = decision::read(200, br#"{"result":{"allow":true,"headers":{"A":"b"}}}"#);
+    let passed = decision::read_opa_decision(200, br#"{"result":{"allow":true,"headers":{"A":"b"}}}"#);
     assert!(matches!(passed, Ok(OpaDecision::Pass(fields)) if fields == [("A".to_owned(), "b".to_owned())]));
 }
 
@@ -126,7 +132,7 @@ fn upstream_gets_only_the_policys_fields() {
             .unwrap(),
         limits: OutboundLimits { connect_timeout_ms: 1, total_timeout_ms: 1, max_body_bytes: 1 },
         input: OpaInput::new(false, false, false),
-        upstream_fields: config::parse::<OpaConfig>(&config).unwrap().send_headers_upstream.unwrap(),
+        upstream_fields: config::parse_config::<OpaConfig>(&config).unwrap().send_headers_upstream.unwrap(),
         outages: Outages::uncounted(),
     };
     let mut exchange =

@@ -72,14 +72,14 @@ impl OpenidConnect {
         let discovery = self.provider.discovery(&local, &self.client.calls).await?;
         let authorization =
             discovery.authorization.as_ref().ok_or("the discovery document has no authorization_endpoint")?;
-        let pending = self.new_login(exchange, now_s(&local))?;
+        let pending = self.new_login(exchange, read_wall_clock_s(&local))?;
         let mut parameters = self.parameters(exchange, &pending, prompt);
         if self.config.par.as_ref().is_some_and(|par| par.enabled) {
             parameters = self.push(&local, &discovery, parameters).await?;
         }
         let url =
             api_call::with_query(authorization, parameters.iter().map(|(name, value)| (&**name, &**value)));
-        let mut session = session.unwrap_or_else(|| OpenidSession::new(now_s(&local)));
+        let mut session = session.unwrap_or_else(|| OpenidSession::new(read_wall_clock_s(&local)));
         session.begin(pending);
         let reply = redirect(&url).with_header("Cache-Control", "no-cache, no-store, max-age=0");
         self.with_session(exchange, reply, &mut session).await
@@ -175,7 +175,7 @@ pub(super) fn redirect(url: &str) -> BufferedReply {
     BufferedReply::status(302).with_header("Location", url)
 }
 
-pub(super) fn now_s(local: &WorkerLocal) -> u64 {
+pub(super) fn read_wall_clock_s(local: &WorkerLocal) -> u64 {
     local.wall_at(local.clock_ns()).0
 }
 

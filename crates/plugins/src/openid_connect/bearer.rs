@@ -48,7 +48,7 @@ impl TokenRefusal {
 
 /// The bearer token of a request: in Authorization or, without that field, in `x_access_token`, which is what
 /// the client has sent as X-Access-Token.
-pub(super) fn presented(
+pub(super) fn read_bearer_credential(
     headers: &Headers,
     x_access_token: Result<Option<String>, Doubled>,
 ) -> BearerCredential {
@@ -234,7 +234,7 @@ pub(super) fn no_token(realm: &str) -> BufferedReply {
 /// Takes the fields away that only this plugin may set; the X-Access-Token that was among them, or that it
 /// was there twice.
 pub(super) fn take_fields(exchange: &mut Exchange) -> Result<Option<String>, Doubled> {
-    let sent = places::field(exchange, "x-access-token");
+    let sent = places::read_single_field(exchange, "x-access-token");
     let text = |value: &[u8]| str::from_utf8(value).ok().map(str::to_owned);
     let token = sent.map(|value| value.and_then(text));
     for name in ["X-Access-Token", "X-Userinfo", "X-ID-Token", "X-Refresh-Token", "X-Raw-ID-Token"] {

@@ -10,7 +10,7 @@ use jsonx::Exact;
 use serde_json::{Map, Value, json};
 
 use super::OpenidConnect;
-use super::authorization::now_s;
+use super::authorization::read_wall_clock_s;
 use super::bearer::require_scopes;
 use super::session::{OpenidSession, SessionLogin};
 use super::sessions::Sessions;
@@ -46,7 +46,7 @@ impl OpenidConnect {
     /// Decides about a request without a bearer token.
     pub(super) async fn browser(&self, exchange: &mut Exchange, sessions: &Sessions) -> PhaseDecision {
         let local = exchange.local().clone();
-        let session = match sessions.open(exchange, now_s(&local)).await {
+        let session = match sessions.open(exchange, read_wall_clock_s(&local)).await {
             Ok(session) => session,
             Err(reason) => return self.answer(&local, Err(BrowserFault::from(reason))),
         };
@@ -81,7 +81,7 @@ impl OpenidConnect {
         let mut is_valid = login.is_some();
         if let Some(login) = login
             && self.stores.access_token
-            && login.expires_s <= now_s(local)
+            && login.expires_s <= read_wall_clock_s(local)
         {
             let had_refresh_token = login.refresh_token.is_some();
             match self.renew(local, login).await {
@@ -104,7 +104,7 @@ impl OpenidConnect {
         };
         let login = session.login.clone().unwrap_or_default();
         if let Some(interval_s) = self.config.refresh_session_interval
-            && login.authenticated_s.saturating_add(interval_s) < now_s(local)
+            && login.authenticated_s.saturating_add(interval_s) < read_wall_clock_s(local)
         {
             let begun = self.begin(exchange, Some(session), Some("none")).await;
             return self.answer(local, begun);
@@ -117,7 +117,7 @@ impl OpenidConnect {
         if session.restarts > 0 {
             (session.restarts, changed) = (0, true);
         }
-        if sessions.jar.lifetimes.touch(&mut session, now_s(local)) || changed {
+        if sessions.jar.lifetimes.touch(&mut session, read_wall_clock_s(local)) || changed {
             self.write_later(exchange, sessions, &mut session).await;
         }
         PhaseDecision::Continue
@@ -211,7 +211,7 @@ impl OpenidConnect {
         session: &mut OpenidSession,
     ) -> Result<BufferedReply, BrowserFault> {
         let sessions = self.sessions.as_ref().ok_or("there is no session configured")?;
-        sessions.jar.lifetimes.renew(session, now_s(exchange.local()));
+        sessions.jar.lifetimes.renew(session, read_wall_clock_s(exchange.local()));
         let mut lines = sessions.write(exchange, session).await?;
         if lines.is_none() {
             // The session has ended; a login under way goes on in a new one.
@@ -227,7 +227,7 @@ impl OpenidConnect {
     /// Writes the session to the browser with the response of the upstream. One that a logout has ended
     /// meanwhile is left.
     async fn write_later(&self, exchange: &mut Exchange, sessions: &Sessions, session: &mut OpenidSession) {
-        sessions.jar.lifetimes.renew(session, now_s(exchange.local()));
+        sessions.jar.lifetimes.renew(session, read_wall_clock_s(exchange.local()));
         let written = sessions.write(exchange, session).await.and_then(|lines| {
             let mut lines = lines.into_iter().flatten();
             lines.try_for_each(|line| {

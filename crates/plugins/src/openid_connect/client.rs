@@ -53,7 +53,11 @@ impl OpenidClient {
         };
         let secret = config.client_secret.clone();
         let basic = secret.as_ref().map(|secret| {
-            let pair = format!("{}:{}", api_call::encode(&config.client_id), api_call::encode(secret));
+            let pair = format!(
+                "{}:{}",
+                api_call::encode_form_text(&config.client_id),
+                api_call::encode_form_text(secret)
+            );
             format!("Basic {}", BASE64.encode(pair.as_bytes()))
         });
         Ok(OpenidClient {
@@ -107,7 +111,7 @@ impl OpenidClient {
         let authorization = self.authenticate(local, endpoint.url(), method, &mut form)?;
         let mut fields = fields.to_vec();
         fields.extend(authorization.map(|value| ("Authorization", value)));
-        let body = api_call::form(form.iter().map(|(name, value)| (&**name, &**value)));
+        let body = api_call::encode_form(form.iter().map(|(name, value)| (&**name, &**value)));
         api_call::post_form(local, &endpoint.destination, &self.calls, body, &fields).await
     }
 
@@ -124,7 +128,7 @@ impl OpenidClient {
         fields: &[(&str, &str)],
     ) -> Result<Value, String> {
         let answer = self.post(local, endpoint, method, form, fields).await?;
-        api_call::json(&answer, &endpoint.destination)
+        api_call::parse_json_response(&answer, &endpoint.destination)
     }
 
     /// Adds the client's credential to the form, or gives the value of Authorization. A client without a
@@ -187,7 +191,7 @@ mod tests {
         let mut scene = Scene::new();
         let exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         let check = |secret: Option<&str>, method: &str| {
-            let config: OpenidConnectConfig = config::parse(&json!({
+            let config: OpenidConnectConfig = config::parse_config(&json!({
                 "client_id": "gw", "client_secret": secret, "discovery": "https://op",
                 "token_endpoint_auth_method": method,
             }))

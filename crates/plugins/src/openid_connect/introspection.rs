@@ -101,8 +101,8 @@ impl OpenidConnect {
         let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (&**name, &**value)).collect();
         let method = &self.config.introspection_endpoint_auth_method;
         let answer = self.client.post(&local, endpoint, method, form, &fields).await.map_err(unavailable)?;
-        let claims: Exact =
-            crate::shared::api_call::json(&answer, &endpoint.destination).map_err(unavailable)?;
+        let claims: Exact = crate::shared::api_call::parse_json_response(&answer, &endpoint.destination)
+            .map_err(unavailable)?;
         if claims.get("active") != Some(&Value::Bool(true)) {
             return Err(TokenRefusal::told("invalid token"));
         }

@@ -12,7 +12,7 @@ use message::Method;
 use serde_json::Value;
 
 use super::OpenidConnect;
-use super::authorization::{now_s, redirect};
+use super::authorization::{read_wall_clock_s, redirect};
 use super::browser::BrowserFault;
 use super::client::FormFields;
 use super::provider::DiscoveryDocument;
@@ -45,7 +45,7 @@ impl OpenidConnect {
         let (Some(code), Some(state)) = (&arguments.code, &arguments.state) else {
             let pending = match &arguments.state {
                 Some(state) if arguments.error.as_deref() == Some("temporarily_unavailable") => {
-                    session.take_pending(state, now_s(&local))
+                    session.take_pending(state, read_wall_clock_s(&local))
                 }
                 _ => None,
             };
@@ -58,7 +58,7 @@ impl OpenidConnect {
                 None => Err(BrowserFault::from(fault)),
             };
         };
-        let Some(pending) = session.take_pending(state, now_s(&local)) else {
+        let Some(pending) = session.take_pending(state, read_wall_clock_s(&local)) else {
             let original = session.original.clone();
             let fault = "state from argument does not match state restored from session";
             return self.restart(exchange, session, original, fault).await;
@@ -70,7 +70,7 @@ impl OpenidConnect {
                 if let (Some(sessions), Some(id)) = (&self.sessions, session.id) {
                     sessions.forget(&local, id).await?;
                 }
-                let mut fresh = OpenidSession::new(now_s(&local));
+                let mut fresh = OpenidSession::new(read_wall_clock_s(&local));
                 fresh.pending = session.pending;
                 fresh.original = Some(pending.original.clone());
                 fresh.login = Some(login);
@@ -125,7 +125,7 @@ impl OpenidConnect {
             ("redirect_uri".into(), self.redirect_uri(exchange)),
         ];
         form.extend(pending.verifier.clone().map(|verifier| ("code_verifier".into(), verifier)));
-        let asked_s = now_s(local);
+        let asked_s = read_wall_clock_s(local);
         let tokens = self.tokens(local, &discovery, form).await?;
         let raw = tokens["id_token"].as_str().ok_or("the answer of the token endpoint has no id_token")?;
         let claims = self.id_token_claims(local, &discovery, raw, pending.nonce.as_deref()).await?;
@@ -163,7 +163,7 @@ impl OpenidConnect {
         let bearer = format!("Bearer {token}");
         let fields = [("Authorization", &*bearer)];
         let asked = api_call::get(local, &endpoint.destination, None, &self.client.calls, &fields).await;
-        let user = asked.and_then(|answer| api_call::json(&answer, &endpoint.destination));
+        let user = asked.and_then(|answer| api_call::parse_json_response(&answer, &endpoint.destination));
         let user = user.and_then(|user: Exact| match user.get("sub") == Some(subject) {
             true => Ok(user),
             false => Err("the \"sub\" claims of id_token and userinfo differ".to_owned()),

@@ -80,7 +80,7 @@ impl Provider {
     ) -> Result<Arc<DiscoveryDocument>, String> {
         let fetch = async {
             let answer = api_call::get(local, &self.discovery_url, None, calls, &[]).await?;
-            let document: Value = api_call::json(&answer, &self.discovery_url)?;
+            let document: Value = api_call::parse_json_response(&answer, &self.discovery_url)?;
             self.read(&document, calls).await
         };
         self.discovery
@@ -122,7 +122,7 @@ impl Provider {
         let discovery = self.discovery(local, calls).await?;
         let endpoint = discovery.keys.as_ref().ok_or("the discovery document has no usable jwks_uri")?;
         let answer = api_call::get(local, &endpoint.destination, None, calls, &[]).await?;
-        KeySet::read(&api_call::json(&answer, &endpoint.destination)?)
+        KeySet::read(&api_call::parse_json_response(&answer, &endpoint.destination)?)
     }
 
     async fn read(&self, document: &Value, calls: &Calls) -> Result<DiscoveryDocument, String> {

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::OpenidConnect;
-use super::authorization::now_s;
+use super::authorization::read_wall_clock_s;
 use super::browser::BrowserFault;
 use super::client::{FormFields, OpenidClient};
 use super::provider::DiscoveryDocument;
@@ -139,12 +139,12 @@ async fn fetch(
     form: FormFields,
 ) -> Result<Value, String> {
     let endpoint = discovery.token.as_ref().ok_or("no endpoint URI for token")?;
-    let asked_s = now_s(local);
+    let asked_s = read_wall_clock_s(local);
     let answer = client.post(local, endpoint, client.token_method(discovery), form, &[]).await?;
     if is_refusal(&answer) {
         return Ok(json!({ "is_refused": true }));
     }
-    let tokens: Value = api_call::json(&answer, &endpoint.destination)?;
+    let tokens: Value = api_call::parse_json_response(&answer, &endpoint.destination)?;
     Ok(json!({ "tokens": tokens, "asked_s": asked_s }))
 }
 

@@ -19,7 +19,7 @@ use super::settings::objects::{SessionRedisSettings, Storage};
 use crate::shared::redis::RedisClient;
 use crate::shared::redis::error::RedisError;
 use crate::shared::redis::resp::RedisValue;
-use crate::shared::redis::settings::{RedisSettings as Server, RedisTopology, place};
+use crate::shared::redis::settings::{RedisSettings as Server, RedisTopology, format_host_port};
 
 /// Seconds that Redis keeps a session without any lifetime.
 const KEPT_SECONDS_MAX: u64 = 30 * 24 * 60 * 60;
@@ -153,7 +153,7 @@ impl RedisSessionStore {
 
 fn server(settings: &SessionRedisSettings) -> Server {
     Server {
-        topology: RedisTopology::Single(place(&settings.host, settings.port)),
+        topology: RedisTopology::Single(format_host_port(&settings.host, settings.port)),
         username: settings.username.as_deref().map(Into::into),
         password: settings.password.as_deref().map(Into::into),
         database: u64::from(settings.database),

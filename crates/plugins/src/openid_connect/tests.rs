@@ -157,7 +157,7 @@ fn redirect_path_is_that_of_the_url() {
 #[test]
 fn small_timeouts_are_seconds() {
     let timeout_ms = |timeout: u64| {
-        let config: OpenidConnectConfig = config::parse(&with(json!({ "timeout": timeout }))).unwrap();
+        let config: OpenidConnectConfig = config::parse_config(&with(json!({ "timeout": timeout }))).unwrap();
         config.timeout_ms()
     };
     assert_eq!([3, 999, 1_000, 3_000].map(timeout_ms), [3_000, 50_000, 1_000, 3_000]);

@@ -47,7 +47,7 @@ pub(super) struct OtlpSpan<'s> {
 }
 
 /// Appends everything but name and attributes of a span.
-pub(super) fn write_span(span: &OtlpSpan<'_>, buffer: &mut Vec<u8>) {
+pub(super) fn write_otlp_span(span: &OtlpSpan<'_>, buffer: &mut Vec<u8>) {
     write_bytes(1, span.trace_id, buffer);
     write_bytes(2, span.span_id, buffer);
     if let Some(state) = span.state {
@@ -126,7 +126,7 @@ fn shown(text: &[u8]) -> Cow<'_, str> {
 
 /// A span in the list of a batch: the tag, the length, and the fields in `body`. Allocated once, in its exact
 /// size.
-pub(super) fn entry(body: &[u8]) -> Vec<u8> {
+pub(super) fn encode_span_entry(body: &[u8]) -> Vec<u8> {
     let mut entry = Vec::with_capacity(field_length(body.len()));
     write_bytes(2, body, &mut entry);
     entry
@@ -231,7 +231,7 @@ mod tests {
     fn written_spans_are_read_by_another_decoder() {
         let mut body = Vec::new();
         let long = vec![b'x'; 70_000];
-        write_span(
+        write_otlp_span(
             &OtlpSpan {
                 trace_id: &[1; 16],
                 span_id: &[2; 8],
@@ -252,7 +252,7 @@ mod tests {
         write_attribute("yes", OtlpValue::Bool(true), &mut body);
         write_attribute("pi", OtlpValue::Double(3.5), &mut body);
         let frame = OtlpEnvelope::new([("service.name", OtlpValue::from("s"))].into_iter(), "weir", "1");
-        let request = frame.request(&[entry(&body), entry(&body)]);
+        let request = frame.request(&[encode_span_entry(&body), encode_span_entry(&body)]);
 
         let request = DecodedExportRequest::decode(&*request).unwrap();
         assert_eq!(request.spans().len(), 2);

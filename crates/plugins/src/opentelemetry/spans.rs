@@ -12,7 +12,7 @@ use exchange::plugin::batch::BatchQueue;
 use message::Method;
 use router::vars::{BuiltinVariable, Variable, VariableSource};
 
-use super::otlp::{self, OtlpSpan, OtlpValue, SpanKind, write_attribute, write_name, write_span};
+use super::otlp::{self, OtlpSpan, OtlpValue, SpanKind, write_attribute, write_name, write_otlp_span};
 use crate::shared::tracing::ids;
 
 /// The span of a request that is reported, while the request is served.
@@ -44,7 +44,7 @@ pub(super) struct Below {
 }
 
 /// Writes name and attributes of a request as it came in, without those that `data-mask` may change.
-pub(super) fn begin(exchange: &Exchange, fields: &mut Vec<u8>) {
+pub(super) fn begin_span_fields(exchange: &Exchange, fields: &mut Vec<u8>) {
     let request = &exchange.request;
     let (method, scheme) = (request.method_text(), exchange.connection.scheme.as_str());
     let matched = exchange.matched_uri();
@@ -131,19 +131,19 @@ pub(super) fn end(
     let mut fields = recording.fields.take();
     end_of_request(exchange, recording, context, additional, &mut fields);
     // The queue counts and reports a dropped span.
-    queue.push_from(exchange.connection.local.ip(), otlp::entry(&fields));
+    queue.push_from(exchange.connection.local.ip(), otlp::encode_span_entry(&fields));
     if below.attempts {
         for (index, attempt) in exchange.attempts.iter().enumerate() {
             fields.clear();
             of_attempt(exchange, context, attempt, index, &mut fields);
-            queue.push(otlp::entry(&fields));
+            queue.push(otlp::encode_span_entry(&fields));
         }
     }
     if let Some(from_ns) = below.plugins_from_ns {
         for run in exchange.timeline.runs().iter().filter(|run| run.taken_ns >= from_ns) {
             fields.clear();
             of_plugin(exchange, context, run, &mut fields);
-            queue.push(otlp::entry(&fields));
+            queue.push(otlp::encode_span_entry(&fields));
         }
     }
     local.give_bytes(fields);
@@ -197,7 +197,7 @@ fn end_of_request(
         ended_ns: unix_ns(exchange, exchange.times.ended_ns),
         error: error.as_deref(),
     };
-    write_span(&span, fields);
+    write_otlp_span(&span, fields);
 }
 
 /// Adds the query and the agent as they are at the end of the request, because `data-mask` has masked them
@@ -328,7 +328,7 @@ fn child(
         ended_ns: unix_ns(exchange, ended_ns),
         error,
     };
-    write_span(&span, fields);
+    write_otlp_span(&span, fields);
 }
 
 /// Nanoseconds since the Unix epoch at a reading of the monotonic clock.

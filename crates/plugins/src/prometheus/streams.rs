@@ -72,7 +72,7 @@ struct ActiveSession {
 /// # Errors
 /// The configuration is malformed.
 pub(super) fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamPlugin>, String> {
-    let config: PrometheusConfig = config::parse(config)?;
+    let config: PrometheusConfig = config::parse_config(config)?;
     // The services keep the table, so that the counters outlive the last instance.
     let metrics = build.states.keep("prometheus/streams", StreamMetrics::default);
     build.services.add_metrics(metrics.clone());

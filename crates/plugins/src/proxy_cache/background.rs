@@ -15,7 +15,7 @@ use super::counters::CacheStatus;
 use super::directives::Directives;
 use super::entry::CacheEntry;
 use super::flight::FlightRole;
-use super::visit::{ProxyCacheState, now_s};
+use super::visit::{ProxyCacheState, read_recent_clock_s};
 use super::zone::ZoneLookup;
 
 /// Milliseconds between two lines about background requests that failed.
@@ -162,7 +162,7 @@ impl ProxyCache {
         if matches!(outcome, Outcome::Failed | Outcome::Refused)
             && let Some(entry) = &visit.stale
         {
-            entry.hold_updates(now_s(exchange));
+            entry.hold_updates(read_recent_clock_s(exchange));
         }
         if outcome == Outcome::Failed
             && let Some(requests) = self.zone.background.pace.add(1, exchange.local().now_ms())

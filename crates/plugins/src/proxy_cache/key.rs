@@ -76,12 +76,14 @@ impl KeyTemplate {
             return key.extend_from_slice(exchange.peek_state::<GivenKey>().map_or(&[], |given| &given.0));
         }
         key.push(if method == Method::Post { b'p' } else { b'g' });
-        framed(key, |key| key.extend_from_slice(exchange.connection.scheme.as_str().as_bytes()));
+        append_length_prefixed(key, |key| {
+            key.extend_from_slice(exchange.connection.scheme.as_str().as_bytes())
+        });
         write_authority(exchange, key);
         match exchange.consumer() {
             Some(consumer) if self.isolates_consumers => {
                 key.push(b'c');
-                framed(key, |key| key.extend_from_slice(consumer.username.as_bytes()));
+                append_length_prefixed(key, |key| key.extend_from_slice(consumer.username.as_bytes()));
             }
             _ => key.push(b'-'),
         }
@@ -90,10 +92,10 @@ impl KeyTemplate {
         self.write_authorization(exchange, key);
         write_user_fields(exchange, key);
         for part in &self.parts {
-            framed(key, |key| part.write(exchange, key));
+            append_length_prefixed(key, |key| part.write(exchange, key));
         }
         if self.names_path {
-            framed(key, |key| key.extend_from_slice(exchange.forward_path()));
+            append_length_prefixed(key, |key| key.extend_from_slice(exchange.forward_path()));
         }
     }
 
@@ -110,8 +112,10 @@ impl KeyTemplate {
 /// Appends the authority as the upstream is told of it, to the byte: a response with absolute links is made
 /// for it, so that another spelling or port must not get this one.
 fn write_authority(exchange: &Exchange, key: &mut Vec<u8>) {
-    framed(key, |key| key.extend_from_slice(exchange.request.authority()));
-    framed(key, |key| key.extend_from_slice(exchange.target.forward_host.as_deref().unwrap_or_default()));
+    append_length_prefixed(key, |key| key.extend_from_slice(exchange.request.authority()));
+    append_length_prefixed(key, |key| {
+        key.extend_from_slice(exchange.target.forward_host.as_deref().unwrap_or_default())
+    });
     key.extend_from_slice(&forwarded::observed_port(exchange).to_be_bytes());
     // Present only where a trusted proxy or a plugin has set them.
     let headers = &exchange.request.headers;
@@ -130,7 +134,7 @@ const AUTHORITY_FIELDS: [FieldId; 4] =
 fn write_user_fields(exchange: &Exchange, key: &mut Vec<u8>) {
     for name in &exchange.decision.user_fields {
         key.push(b'u');
-        framed(key, |key| key.extend(name.bytes().map(|byte| byte.to_ascii_lowercase())));
+        append_length_prefixed(key, |key| key.extend(name.bytes().map(|byte| byte.to_ascii_lowercase())));
         write_digest(exchange.request.headers.get_all(name), key);
     }
     key.push(b'-');
@@ -205,7 +209,7 @@ fn is_authorization(part: &CacheKeyPart) -> bool {
 }
 
 /// Appends the bytes that `write` appends, with their length in front.
-pub(super) fn framed(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+pub(super) fn append_length_prefixed(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
     write(out);

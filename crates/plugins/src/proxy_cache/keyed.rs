@@ -15,7 +15,7 @@ use message::Method;
 use parking_lot::Mutex;
 
 use super::counters::CacheStatus;
-use super::key::{GivenKey, KeyTemplate, framed};
+use super::key::{GivenKey, KeyTemplate, append_length_prefixed};
 use super::rules::{CacheRules, Lifetime};
 use super::visit::ProxyCacheState;
 use super::zone::Zone;
@@ -110,7 +110,9 @@ impl KeyedCache {
     ) -> String {
         let mut text = Vec::with_capacity(512);
         self.identity.write(exchange, exchange.request.method, &mut text);
-        parts.into_iter().for_each(|part| framed(&mut text, |text| text.extend_from_slice(part)));
+        parts
+            .into_iter()
+            .for_each(|part| append_length_prefixed(&mut text, |text| text.extend_from_slice(part)));
         let digits = HEXLOWER.encode(digest(&SHA256, &text).as_ref());
         exchange.state::<GivenKey>().0 = zone_key(&digits);
         digits

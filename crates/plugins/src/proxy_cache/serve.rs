@@ -15,7 +15,7 @@ use super::entry::{CacheEntry, CachedBody};
 /// Makes the response of `entry` that of the exchange. `conditions` are those of the request where they were
 /// taken out of it. None where the file of the body has to be opened first, unless it `opens_late`: then a
 /// file that cannot be read cuts the response.
-pub(super) fn reply(
+pub(super) fn serve_cache_entry(
     exchange: &mut Exchange,
     entry: &Arc<CacheEntry>,
     conditions: Option<&Conditions>,

@@ -17,8 +17,8 @@ use super::entry::{CacheEntry, CachedBody, EntryTimes, stored_fields};
 use super::fill::Fill;
 use super::rules::{StorageRefusal, has_end};
 use super::serve;
-use super::vary::fields_of;
-use super::visit::{ProxyCacheState, now_s};
+use super::vary::parse_vary_fields;
+use super::visit::{ProxyCacheState, read_recent_clock_s};
 use super::zone::signature;
 
 impl ProxyCache {
@@ -39,7 +39,7 @@ impl ProxyCache {
     }
 
     fn stale_if_error(&self, exchange: &mut Exchange) -> Option<Box<StoredReply>> {
-        let now_s = now_s(exchange);
+        let now_s = read_recent_clock_s(exchange);
         let visit = exchange.state::<ProxyCacheState>();
         let entry = visit.stale.clone()?;
         if !entry.times.may_be_stale(now_s, entry.times.if_error_s) {
@@ -48,7 +48,7 @@ impl ProxyCache {
         visit.status = Some(CacheStatus::Stale);
         let conditions = visit.conditions.take();
         drop(visit.leader.take());
-        serve::reply(exchange, &entry, conditions.as_ref(), true, now_s)
+        serve::serve_cache_entry(exchange, &entry, conditions.as_ref(), true, now_s)
     }
 
     /// Looks at a response of the upstream: stores it, or sends an entry that it confirms or cannot replace.
@@ -86,7 +86,7 @@ impl ProxyCache {
 
     /// The upstream has confirmed the stale entry.
     pub(super) fn confirmed(&self, exchange: &mut Exchange, key: &Arc<[u8]>) -> Option<Box<StoredReply>> {
-        let now_s = now_s(exchange);
+        let now_s = read_recent_clock_s(exchange);
         let visit = exchange.state::<ProxyCacheState>();
         let entry = visit.stale.take()?;
         visit.status = Some(CacheStatus::Revalidated);
@@ -102,7 +102,7 @@ impl ProxyCache {
         let refreshed = match judged {
             Ok(freshness) => {
                 let entry = Arc::new(CacheEntry { times: EntryTimes::new(&freshness, now_s), ..refreshed });
-                let fields = fields_of(&entry.headers);
+                let fields = parse_vary_fields(&entry.headers);
                 let signature = asked_signature(exchange, &fields);
                 let destination =
                     EntryDestination { zone: self.zone.clone(), key: key.clone(), fields, signature };
@@ -119,7 +119,7 @@ impl ProxyCache {
             }
         };
         drop(leader);
-        serve::reply(exchange, &refreshed, conditions.as_ref(), true, now_s)
+        serve::serve_cache_entry(exchange, &refreshed, conditions.as_ref(), true, now_s)
     }
 
     /// Begins to store a response; false if it is not stored.
@@ -128,7 +128,7 @@ impl ProxyCache {
         let (leader, is_bypassed) = (visit.leader.take(), visit.status == Some(CacheStatus::Bypass));
         let has_stale = visit.stale.is_some();
         let response = &exchange.response;
-        let now_s = now_s(exchange);
+        let now_s = read_recent_clock_s(exchange);
         let has_end = has_end(response.status, response.version, &response.headers);
         let is_refused = self.no_cache.as_ref().is_some_and(|no_cache| no_cache.is_set(exchange));
         let judged = self.rules.judge(response.status, &response.headers, has_end, now_s);
@@ -160,7 +160,7 @@ impl ProxyCache {
             }
             return false;
         }
-        let fields = fields_of(&response.headers);
+        let fields = parse_vary_fields(&response.headers);
         let signature = asked_signature(exchange, &fields);
         let headers = stored_fields(&response.headers, &exchange.local().http_date());
         let body = CachedBody::Memory(bytes::Bytes::new());

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use message::{FieldId, Headers};
 use parking_lot::Mutex;
 
-use super::key::framed;
+use super::key::append_length_prefixed;
 
 /// Variants of one key that are kept; another one takes the place of the oldest. As many as in the contract.
 pub(super) const VARIANTS_MAX: usize = 64;
@@ -25,7 +25,7 @@ pub(super) struct Variants {
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 /// The names in the Vary fields of a response, in lower case and in order.
-pub(super) fn fields_of(headers: &Headers) -> Box<[Box<str>]> {
+pub(super) fn parse_vary_fields(headers: &Headers) -> Box<[Box<str>]> {
     let lists = headers.get_all_known(FieldId::Vary).flat_map(|list| list.split(|byte| *byte == b','));
     let mut names: Vec<Box<str>> = lists
         .map(|name| String::from_utf8_lossy(name.trim_ascii()).to_ascii_lowercase().into_boxed_str())
@@ -40,7 +40,7 @@ pub(super) fn fields_of(headers: &Headers) -> Box<[Box<str>]> {
 pub(super) fn write_signature(fields: &[Box<str>], request: &Headers, out: &mut Vec<u8>) {
     for name in fields {
         let start = out.len();
-        framed(out, |out| {
+        append_length_prefixed(out, |out| {
             for (index, value) in request.get_all(name).enumerate() {
                 out.extend_from_slice(if index == 0 { b"" } else { b", " });
                 out.extend_from_slice(value);
@@ -92,7 +92,7 @@ mod tests {
     fn names_have_one_spelling_and_order() {
         let check = |values: &[&str], expected: &[&str]| {
             let fields: Vec<_> = values.iter().map(|value| ("Vary", *value)).collect();
-            let got = fields_of(&headers_of(&fields));
+            let got = parse_vary_fields(&headers_of(&fields));
             assert_eq!(got.iter().map(|name| &**name).collect::<Vec<_>>(), expected, "{values:?}");
         };
         check(&[], &[]);
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn signatures_tell_requests_apart() {
-        let fields = fields_of(&headers_of(&[("Vary", "a, b")]));
+        let fields = parse_vary_fields(&headers_of(&[("Vary", "a, b")]));
         let of = |request: &[(&str, &str)]| {
             let mut out = Vec::new();
             write_signature(&fields, &headers_of(request), &mut out);

@@ -109,7 +109,7 @@ impl ProxyCache {
 
     /// Looks for an entry; a hit ends here.
     fn look<'a>(&'a self, exchange: &'a mut Exchange, request: &Directives) -> Flow<'a> {
-        let now_s = now_s(exchange);
+        let now_s = read_recent_clock_s(exchange);
         let mut key = std::mem::take(&mut exchange.scratch);
         key.clear();
         self.key.write(exchange, exchange.request.method, &mut key);
@@ -138,7 +138,7 @@ impl ProxyCache {
         now_s: u64,
     ) -> Flow<'a> {
         exchange.state::<ProxyCacheState>().status = Some(status);
-        match serve::reply(exchange, &entry, None, false, now_s) {
+        match serve::serve_cache_entry(exchange, &entry, None, false, now_s) {
             Some(reply) => Flow::Stored(reply),
             None => Flow::Wait(Box::pin(async move {
                 let method = exchange.request.method;
@@ -163,7 +163,7 @@ impl ProxyCache {
         if let CachedBody::Disk(file) = &entry.body {
             file.open_aside().await.ok()?;
         }
-        serve::reply(exchange, entry, None, true, now_s(exchange))
+        serve::serve_cache_entry(exchange, entry, None, true, read_recent_clock_s(exchange))
     }
 
     /// Goes on without a fresh entry: leads, or waits for the request that does.
@@ -231,7 +231,7 @@ impl ProxyCache {
                     () = env::sleep_ms(left_ms) => passes = true,
                 },
             }
-            let now_s = now_s(exchange);
+            let now_s = read_recent_clock_s(exchange);
             let mut keeps_conditions = false;
             let (stale, status) = match self.zone.find(&key, &exchange.request.headers, now_s) {
                 ZoneLookup::Entry(entry) => match verdict(&entry, &request, now_s) {
@@ -265,7 +265,7 @@ impl ProxyCache {
         entry: &Arc<CacheEntry>,
         now_s: u64,
     ) -> Option<Box<StoredReply>> {
-        match serve::reply(exchange, entry, None, false, now_s) {
+        match serve::serve_cache_entry(exchange, entry, None, false, now_s) {
             Some(reply) => Some(reply),
             None => self.open(exchange, entry).await,
         }
@@ -328,7 +328,7 @@ fn verdict(entry: &CacheEntry, request: &Directives, now_s: u64) -> EntryUsabili
 }
 
 /// Unix seconds now.
-pub(super) fn now_s(exchange: &Exchange) -> u64 {
+pub(super) fn read_recent_clock_s(exchange: &Exchange) -> u64 {
     let local = exchange.local();
     local.wall_at(local.recent_ns()).0
 }

@@ -124,7 +124,7 @@ impl Filters {
         body: &mut Vec<u8>,
     ) -> ResponseStep<'static> {
         if !codings.is_empty() {
-            match decode::decode(codings, body, self.limit_bytes) {
+            match decode::decode_content(codings, body, self.limit_bytes) {
                 Ok(decoded) => *body = decoded,
                 // Its head still has the coding.
                 Err(decode::DecodeError::Malformed) if decode::is_deflate(codings) => {

@@ -51,27 +51,27 @@ impl Calls {
 }
 
 /// A text as it is written in a form or in a query.
-pub(crate) fn encode(text: &str) -> String {
+pub(crate) fn encode_form_text(text: &str) -> String {
     utf8_percent_encode(text, FORM).to_string()
 }
 
 /// Names and values in the form of a body or a query.
-pub(crate) fn form<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+pub(crate) fn encode_form<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let mut text = String::new();
     for (name, value) in fields {
         if !text.is_empty() {
             text.push('&');
         }
-        text.push_str(&encode(name));
+        text.push_str(&encode_form_text(name));
         text.push('=');
-        text.push_str(&encode(value));
+        text.push_str(&encode_form_text(value));
     }
     text
 }
 
 /// A URL with more parameters in its query.
 pub(crate) fn with_query<'a>(url: &str, fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
-    let query = form(fields);
+    let query = encode_form(fields);
     match (query.is_empty(), url.contains('?')) {
         (true, _) => url.to_owned(),
         (false, true) => format!("{url}&{query}"),
@@ -122,7 +122,7 @@ pub(crate) async fn get(
 /// # Errors
 /// The status is another one, or the body is not JSON. Of the body only the member `error` is told, because
 /// others may hold tokens.
-pub(crate) fn json<T: DeserializeOwned>(
+pub(crate) fn parse_json_response<T: DeserializeOwned>(
     answer: &OutboundResponse,
     of: &OutboundDestination,
 ) -> Result<T, String> {
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn forms_are_encoded() {
-        assert_eq!(form([("a", "x y&z=ü"), ("b-._~", "")]), "a=x%20y%26z%3D%C3%BC&b-._~=");
+        assert_eq!(encode_form([("a", "x y&z=ü"), ("b-._~", "")]), "a=x%20y%26z%3D%C3%BC&b-._~=");
         assert_eq!(with_query("https://a/b", [("c", "d")]), "https://a/b?c=d");
         assert_eq!(with_query("https://a/b?x=1", [("c", "d")]), "https://a/b?x=1&c=d");
         assert_eq!(with_query("https://a/b", []), "https://a/b");
@@ -169,7 +169,7 @@ mod tests {
         let place = services.destination("http://127.0.0.1:1/t", Default::default(), &tls).unwrap();
         let check = |status: u16, body: &str, expected: Result<Value, &str>| {
             let answer = OutboundResponse { status, headers: Headers::new(), body: body.as_bytes().to_vec() };
-            assert_eq!(json(&answer, &place), expected.map_err(str::to_owned), "{body}");
+            assert_eq!(parse_json_response(&answer, &place), expected.map_err(str::to_owned), "{body}");
         };
         check(200, r#"{"a":1}"#, Ok(serde_json::json!({"a": 1})));
         check(200, "<html>", Err("http://127.0.0.1:1/t answered with a body that is not JSON"));

@@ -9,7 +9,7 @@ use super::attributes::{Attribute, AttributeFields, FieldSet};
 ///
 /// # Errors
 /// What does not fit, as a sentence.
-pub(crate) fn parse<T: Attribute>(config: &Value) -> Result<T, String> {
+pub(crate) fn parse_config<T: Attribute>(config: &Value) -> Result<T, String> {
     T::read(config.clone())
 }
 

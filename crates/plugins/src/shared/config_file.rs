@@ -11,7 +11,7 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 ///
 /// # Errors
 /// Why it cannot be read, without anything of its contents.
-pub(crate) fn read(name: &str, path: &str) -> Result<String, String> {
+pub(crate) fn read_config_file(name: &str, path: &str) -> Result<String, String> {
     let fault = |reason: &dyn std::fmt::Display| format!("{name}: {path}: {reason}");
     // Opening a pipe would wait for its writer.
     let about = std::fs::metadata(path).map_err(|error| fault(&error))?;

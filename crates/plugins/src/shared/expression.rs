@@ -9,7 +9,7 @@ use serde_json::Value;
 ///
 /// # Errors
 /// The fault and its place, as a sentence.
-pub(crate) fn compile(field: &str, written: &Value) -> Result<Expression, String> {
+pub(crate) fn compile_expression(field: &str, written: &Value) -> Result<Expression, String> {
     Expression::compile(written).map_err(|error| {
         let reason = contract_reason(&error);
         format!("failed to validate the '{field}' expression: {reason}")

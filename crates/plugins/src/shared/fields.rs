@@ -68,8 +68,10 @@ pub(crate) fn is_token(text: &str) -> bool {
 ///
 /// # Errors
 /// The fault of one of them.
-pub(crate) fn values(fields: &Map<String, Value>) -> Result<Vec<(Box<str>, FieldValues)>, String> {
-    fields.iter().map(|(field, value)| Ok((name(field)?, one_of(field, value)?))).collect()
+pub(crate) fn compile_field_values(
+    fields: &Map<String, Value>,
+) -> Result<Vec<(Box<str>, FieldValues)>, String> {
+    fields.iter().map(|(field, value)| Ok((parse_field_name(field)?, one_of(field, value)?))).collect()
 }
 
 /// The names and values of an object of fields to set, where a value may be a list.
@@ -81,11 +83,11 @@ pub(crate) fn values_or_lists(fields: &Map<String, Value>) -> Result<Vec<(Box<st
         Value::Array(values) => compile_all(values).map(FieldValues::Several),
         value => one_of(field, value),
     };
-    fields.iter().map(|(field, value)| Ok((name(field)?, values(field, value)?))).collect()
+    fields.iter().map(|(field, value)| Ok((parse_field_name(field)?, values(field, value)?))).collect()
 }
 
 fn one_of(field: &str, value: &Value) -> Result<FieldValues, String> {
-    FieldValue::compile_for(field, &text(value)?).map(FieldValues::One)
+    FieldValue::compile_for(field, &parse_field_text(value)?).map(FieldValues::One)
 }
 
 /// The names and values of an object of fields to append; a list is one field for each of its values.
@@ -95,10 +97,10 @@ fn one_of(field: &str, value: &Value) -> Result<FieldValues, String> {
 pub(crate) fn additions(fields: &Map<String, Value>) -> Result<Vec<(Box<str>, FieldValue)>, String> {
     let mut all = Vec::new();
     for (field, value) in fields {
-        let name = name(field)?;
+        let name = parse_field_name(field)?;
         let values = match value {
             Value::Array(values) => compile_all(values)?,
-            value => vec![FieldValue::compile_for(field, &text(value)?)?],
+            value => vec![FieldValue::compile_for(field, &parse_field_text(value)?)?],
         };
         all.extend(values.into_iter().map(|value| (name.clone(), value)));
     }
@@ -106,14 +108,14 @@ pub(crate) fn additions(fields: &Map<String, Value>) -> Result<Vec<(Box<str>, Fi
 }
 
 fn compile_all(values: &[Value]) -> Result<Vec<FieldValue>, String> {
-    values.iter().map(|value| FieldValue::compile(&text(value)?)).collect()
+    values.iter().map(|value| FieldValue::compile(&parse_field_text(value)?)).collect()
 }
 
 /// A field's name.
 ///
 /// # Errors
 /// The text is no field name.
-pub(crate) fn name(field: &str) -> Result<Box<str>, String> {
+pub(crate) fn parse_field_name(field: &str) -> Result<Box<str>, String> {
     match is_token(field) {
         true => Ok(field.into()),
         false if field.is_empty() => Err("invalid field length in header".to_owned()),
@@ -125,7 +127,7 @@ pub(crate) fn name(field: &str) -> Result<Box<str>, String> {
 ///
 /// # Errors
 /// It is neither, or holds a control character.
-pub(crate) fn text(value: &Value) -> Result<String, String> {
+pub(crate) fn parse_field_text(value: &Value) -> Result<String, String> {
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
@@ -265,13 +267,13 @@ mod tests {
 
     #[test]
     fn names_and_values() {
-        assert!(name("X-A_b.1").is_ok());
+        assert!(parse_field_name("X-A_b.1").is_ok());
         for bad in ["", "a b", "a:", "a\n", "ä"] {
-            assert!(name(bad).is_err(), "{bad:?}");
+            assert!(parse_field_name(bad).is_err(), "{bad:?}");
         }
-        assert_eq!(text(&Value::from(1.5)).unwrap(), "1.5");
+        assert_eq!(parse_field_text(&Value::from(1.5)).unwrap(), "1.5");
         for bad in [Value::Null, Value::from("a\r\nb"), Value::Bool(true)] {
-            assert!(text(&bad).is_err(), "{bad}");
+            assert!(parse_field_text(&bad).is_err(), "{bad}");
         }
         assert!(FieldValue::compile("${").is_err());
     }

@@ -191,7 +191,7 @@ fn response_body(exchange: &Exchange, max_bytes: usize) -> Option<Cow<'_, [u8]>>
     let body = exchange.response_copy()?;
     let coding = codings::codings(&exchange.response.headers);
     let decoded = (!coding.is_empty() && !exchange.response_is_coded)
-        .then(|| codings::beginning(&coding, body, max_bytes))
+        .then(|| codings::decode_content_prefix(&coding, body, max_bytes))
         .flatten();
     Some(decoded.map_or_else(|| Cow::Borrowed(&body[..body.len().min(max_bytes)]), Cow::Owned))
 }
@@ -202,7 +202,7 @@ fn lossy(bytes: &[u8]) -> Value {
 }
 
 /// All fields of a request, as APISIX logs them if no format was chosen.
-pub(crate) fn full(exchange: &Exchange, bodies: &LoggedBodies) -> Map<String, Value> {
+pub(crate) fn build_full_entry(exchange: &Exchange, bodies: &LoggedBodies) -> Map<String, Value> {
     let text = |builtin: Builtin| {
         exchange.variable(&Variable::Builtin(builtin)).map(|value| lossy(&value.text())).unwrap_or_default()
     };
@@ -259,7 +259,7 @@ pub(crate) fn full(exchange: &Exchange, bodies: &LoggedBodies) -> Map<String, Va
 }
 
 /// Adds the ids of the route, if one was matched, and of its service.
-pub(crate) fn add_route(entry: &mut Map<String, Value>, exchange: &Exchange, is_full: bool) {
+pub(crate) fn add_route_ids(entry: &mut Map<String, Value>, exchange: &Exchange, is_full: bool) {
     let service = exchange.route().map(|route| route.service.as_ref().map(|service| &*service.id));
     let service = match service {
         Some(Some(id)) => Some(id.to_owned()),

@@ -141,11 +141,11 @@ struct LogPluginConfig<C> {
 pub(crate) const fn log_plugin_kind<P: LogPlugin>(priority: i32, page: &'static str) -> PluginKind {
     let kind = PluginKind::new(P::NAME, priority, PHASES, schema::<P>, build::<P>)
         .checked(check::<P>)
-        .with_metadata(metadata_schema::<P>)
+        .with_metadata(log_metadata_schema::<P>)
         .documented(page);
     match P::COMMON {
         CommonFields::None => PluginKind { phases: &[PluginPhase::Log], ..kind },
-        CommonFields::Format | CommonFields::FormatAndBodies => kind.checked_metadata(check_metadata),
+        CommonFields::Format | CommonFields::FormatAndBodies => kind.checked_metadata(check_log_metadata),
     }
 }
 
@@ -175,7 +175,7 @@ fn properties_of(mut schema: Value) -> Map<String, Value> {
 }
 
 /// The schema of the metadata of `P`.
-fn metadata_schema<P: LogPlugin>() -> Value {
+fn log_metadata_schema<P: LogPlugin>() -> Value {
     let mut properties = match P::metadata_properties() {
         Value::Object(own) => own,
         _ => Map::new(),
@@ -201,7 +201,7 @@ fn check<P: LogPlugin>(config: &Value) -> Result<(), String> {
 ///
 /// # Errors
 /// The misfit, with the name of the field.
-pub(crate) fn check_metadata(metadata: &Value) -> Result<(), String> {
+pub(crate) fn check_log_metadata(metadata: &Value) -> Result<(), String> {
     Contents::compile(&FormatFields::default(), &BodyFields::default(), Some(metadata)).map(drop)
 }
 

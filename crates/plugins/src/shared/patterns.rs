@@ -19,7 +19,7 @@ pub(crate) struct Patterns {
 
 /// Lets the request pass, or refuses it with `refusal`. Where a pattern gave up, the engine refuses the
 /// request, because the rule is undecided.
-pub(crate) fn decide(
+pub(crate) fn decide_by_patterns(
     exchange: &Exchange,
     passes: Result<bool, GaveUp>,
     refusal: &BufferedReply,

@@ -118,7 +118,7 @@ impl RedisClient {
                 write_command(&[b"ASKING"], &mut bytes);
             }
             bytes.extend_from_slice(command);
-            let outcome = lane::call(worker, &node, bytes, 1 + usize::from(is_asking)).await;
+            let outcome = lane::send_redis_commands(worker, &node, bytes, 1 + usize::from(is_asking)).await;
             is_asking = false;
             let error = match outcome {
                 Ok(RedisValue::Error(reason)) => match Redirection::parse(&reason, &node.place) {

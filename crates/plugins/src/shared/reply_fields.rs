@@ -25,8 +25,8 @@ impl ReplyFields {
     ) -> Result<ReplyFields, String> {
         let mut fields: Vec<(Box<str>, FieldValue)> = Vec::new();
         for (name, value) in written {
-            let name = fields::name(name)?;
-            let value = fields::text(value)?;
+            let name = fields::parse_field_name(name)?;
+            let value = fields::parse_field_text(value)?;
             let value =
                 FieldValue::compile_for(&name, &value).map_err(|reason| format!("{place}: {reason}"))?;
             fields.retain(|(other, _)| !other.eq_ignore_ascii_case(&name));

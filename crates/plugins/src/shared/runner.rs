@@ -17,7 +17,7 @@ pub(crate) mod response;
 mod settings;
 mod token;
 
-pub(crate) use place::shown;
+pub(crate) use place::render_runner_status;
 pub use place::{Runner, RunnerState, RunnerStatus};
 pub(crate) use settings::{Caller, check, schema};
 pub use token::EXPIRE_SECONDS as CONF_EXPIRE_SECONDS;

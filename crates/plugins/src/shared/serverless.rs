@@ -31,7 +31,7 @@ attributes! {
 
 /// Compiles the functions.
 pub(crate) fn check(config: &Value) -> Result<(), String> {
-    let config: ServerlessConfig = config::parse(config)?;
+    let config: ServerlessConfig = config::parse_config(config)?;
     lua::serverless::check(&config.functions)
 }
 
@@ -41,6 +41,6 @@ pub(crate) fn build(
     build: &Build<'_>,
     written: &Value,
 ) -> Result<Arc<dyn Plugin>, String> {
-    let config: ServerlessConfig = config::parse(written)?;
+    let config: ServerlessConfig = config::parse_config(written)?;
     lua::serverless::build(name, build, written, config.phase.word(), &config.functions)
 }

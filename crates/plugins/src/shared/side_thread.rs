@@ -84,7 +84,7 @@ impl Drop for HeldBytes {
 }
 
 /// Counts `count` bytes for a job that is yet to be made; none if the jobs hold too many.
-pub(crate) fn hold(count: usize) -> Option<HeldBytes> {
+pub(crate) fn hold_job_bytes(count: usize) -> Option<HeldBytes> {
     BYTES.hold(count)
 }
 
@@ -113,13 +113,13 @@ impl<T> Drop for Reporter<T> {
 ///
 /// # Errors
 /// The thread is behind or could not be started, or the job panicked.
-pub(crate) async fn run<T: Send + 'static>(
+pub(crate) async fn run_on_side_thread<T: Send + 'static>(
     job: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, &'static str> {
     run_on(THREAD.as_ref(), JOBS_MAX, job).await
 }
 
-/// As [`run`], for a job of a response, which waits however far the thread is behind: its request was
+/// As [`run_on_side_thread`], for a job of a response, which waits however far the thread is behind: its request was
 /// executed, and a client that is told otherwise repeats it. The exchange's own limits bound the bytes that
 /// it holds and the time that it waits.
 ///
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn job_on_side_thread_gives_its_result() {
         let here = std::thread::current().id();
-        let job = run(move || (std::thread::current().id() != here, 7));
+        let job = run_on_side_thread(move || (std::thread::current().id() != here, 7));
         assert_eq!(env::block_on(job).unwrap(), Ok((true, 7)));
     }
 
@@ -181,8 +181,8 @@ mod tests {
         let (go, wait) = std::sync::mpsc::channel::<()>();
         let (report, ran) = std::sync::mpsc::channel();
         let last = async {
-            let mut first = Box::pin(run(move || wait.recv()));
-            let mut ended = Box::pin(run(move || report.send(())));
+            let mut first = Box::pin(run_on_side_thread(move || wait.recv()));
+            let mut ended = Box::pin(run_on_side_thread(move || report.send(())));
             poll_fn(|cx| {
                 assert!(first.as_mut().poll(cx).is_pending() && ended.as_mut().poll(cx).is_pending());
                 Poll::Ready(())
@@ -190,7 +190,7 @@ mod tests {
             .await;
             drop(ended);
             go.send(()).unwrap();
-            run(|| 1).await
+            run_on_side_thread(|| 1).await
         };
         assert_eq!(env::block_on(last).unwrap(), Ok(1));
         assert!(ran.try_recv().is_err());
@@ -237,8 +237,8 @@ mod tests {
 
     #[test]
     fn panic_on_side_thread_is_an_error() {
-        let job = run(|| -> u8 { panic!("a job of a test") });
+        let job = run_on_side_thread(|| -> u8 { panic!("a job of a test") });
         assert_eq!(env::block_on(job).unwrap(), Err("the work panicked"));
-        assert_eq!(env::block_on(run(|| 1)).unwrap(), Ok(1), "the thread goes on");
+        assert_eq!(env::block_on(run_on_side_thread(|| 1)).unwrap(), Ok(1), "the thread goes on");
     }
 }

@@ -9,7 +9,7 @@ use exchange::plugin::services::Services;
 use serde_json::json;
 
 use super::context::Names;
-use crate::shared::tracing::json_post::{JsonPost, list};
+use crate::shared::tracing::json_post::{JsonPost, join_json_list};
 
 /// The most segments in a request.
 const BATCH_MAX: usize = 100;
@@ -89,7 +89,7 @@ impl Sink for SkywalkingReporter {
     fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
             self.introduce(client).await;
-            Ok(self.segments.send(client, list(batch)).await?)
+            Ok(self.segments.send(client, join_json_list(batch)).await?)
         })
     }
 }

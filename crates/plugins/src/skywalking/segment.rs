@@ -7,7 +7,7 @@ use exchange::Exchange;
 use router::vars::{BuiltinVariable, Variable, VariableSource};
 
 use super::context::{self, Names, PEER, Reference};
-use crate::shared::tracing::json_post::write_text;
+use crate::shared::tracing::json_post::write_lossy_json_text;
 
 /// The component "APISIX" in SkyWalking's list.
 const COMPONENT: u32 = 6_002;
@@ -55,7 +55,7 @@ impl SkywalkingRecording {
         let mut json = exchange.local().take_bytes();
         let put = |name: &str, text: &[u8], json: &mut Vec<u8>| {
             json.extend_from_slice(name.as_bytes());
-            write_text(text, json);
+            write_lossy_json_text(text, json);
         };
         put("{\"traceId\":", self.trace_id.as_bytes(), &mut json);
         put(",\"traceSegmentId\":", self.segment_id.as_bytes(), &mut json);
@@ -87,11 +87,11 @@ impl SkywalkingRecording {
             target.write_to(&mut url);
         }
         json.extend_from_slice(b",\"tags\":[{\"key\":\"http.method\",\"value\":");
-        write_text(exchange.request.method_text(), json);
+        write_lossy_json_text(exchange.request.method_text(), json);
         json.extend_from_slice(b"},{\"key\":\"http.params\",\"value\":");
-        write_text(&url, json);
+        write_lossy_json_text(&url, json);
         json.extend_from_slice(b"},{\"key\":\"http.status_code\",\"value\":");
-        write_text(&status.as_ref().map(|status| status.text()).unwrap_or_default(), json);
+        write_lossy_json_text(&status.as_ref().map(|status| status.text()).unwrap_or_default(), json);
         json.extend_from_slice(b"}]}");
     }
 }
@@ -102,7 +102,7 @@ fn write_exit(exchange: &Exchange, json: &mut Vec<u8>) {
     let ended_ns = if times.upstream_ended_ns == 0 { times.ended_ns } else { times.upstream_ended_ns };
     begin_span(exchange, (1, 0), (times.started_ns, ended_ns), json);
     json.extend_from_slice(b",\"spanType\":\"Exit\",\"isError\":false,\"peer\":");
-    write_text(PEER.as_bytes(), json);
+    write_lossy_json_text(PEER.as_bytes(), json);
     if let Some(attempt) = exchange.attempts.last() {
         let status = attempt.failed.map_or(attempt.status, |cause| cause.status());
         write!(json, ",\"tags\":[{{\"key\":\"http.status_code\",\"value\":\"{status}\"}}]")
@@ -128,7 +128,7 @@ fn begin_span(
          \"spanLayer\":\"Http\",\"componentId\":{COMPONENT},\"operationName\":"
     )
     .expect("a vector takes every write");
-    write_text(exchange.path(), json);
+    write_lossy_json_text(exchange.path(), json);
 }
 
 fn write_reference(reference: &Reference, json: &mut Vec<u8>) {
@@ -144,7 +144,7 @@ fn write_reference(reference: &Reference, json: &mut Vec<u8>) {
         ("networkAddressUsedAtPeer", &reference.peer),
     ] {
         write!(json, ",\"{name}\":").expect("a vector takes every write");
-        write_text(text.as_bytes(), json);
+        write_lossy_json_text(text.as_bytes(), json);
     }
     json.extend_from_slice(b"}]");
 }

@@ -59,7 +59,7 @@ fn text(value: &Value) -> String {
 }
 
 /// The request body for logs that are encoded already.
-pub(super) fn list(logs: Vec<Vec<u8>>, source: &str) -> Vec<u8> {
+pub(super) fn encode_log_group_list(logs: Vec<Vec<u8>>, source: &str) -> Vec<u8> {
     LogGroupList { groups: vec![LogGroup { logs, source: Some(source.to_owned()) }] }.encode_to_vec()
 }
 
@@ -88,7 +88,7 @@ mod tests {
         // 1: varint 300; 2: bytes of Content { 1: "k", 2: "v" }.
         let encoded = [0x08, 0xac, 0x02, 0x12, 0x06, 0x0a, 0x01, b'k', 0x12, 0x01, b'v'];
         assert_eq!(log, encoded);
-        let list = list(vec![log], "10.0.0.1");
+        let list = encode_log_group_list(vec![log], "10.0.0.1");
         let mut expected = vec![0x0a, 23, 0x0a, 11];
         expected.extend(encoded);
         expected.extend([0x22, 8]);

@@ -10,7 +10,7 @@ pub(super) const PATH: &str = "/structuredlog";
 const LIFETIME_S: u64 = 60;
 
 /// The value of Authorization for a POST to [`PATH`] at `now_s`, in seconds of the Unix epoch.
-pub(super) fn authorization(secret_id: &str, secret_key: &str, now_s: u64) -> String {
+pub(super) fn sign_cls_request(secret_id: &str, secret_key: &str, now_s: u64) -> String {
     // Method, path, parameters and fields; of the latter none are signed.
     let request = format!("post\n{PATH}\n\n\n");
     let time = format!("{now_s};{}", now_s + LIFETIME_S);
@@ -39,6 +39,6 @@ mod tests {
         let expected = "q-sign-algorithm=sha1&q-ak=id&q-sign-time=1700000000;1700000060&\
                         q-key-time=1700000000;1700000060&q-header-list=&q-url-param-list=&\
                         q-signature=cea1921f990ea9532fdb1c0c71222a6402681f3c";
-        assert_eq!(authorization("id", "key", 1_700_000_000), expected);
+        assert_eq!(sign_cls_request("id", "key", 1_700_000_000), expected);
     }
 }

@@ -12,8 +12,8 @@ use message::Method;
 use net::env;
 
 use super::TencentCloudClsConfig;
-use super::message::list;
-use super::signature::authorization;
+use super::message::encode_log_group_list;
+use super::signature::sign_cls_request;
 use crate::shared::log_entry::hostname;
 use crate::shared::logger::collector::{Calling, LogCollector};
 
@@ -78,7 +78,7 @@ impl LogService {
         collector.set(
             "secret_id",
             "Authorization",
-            &authorization(&config.secret_id, &config.secret_key, 0),
+            &sign_cls_request(&config.secret_id, &config.secret_key, 0),
         )?;
         Ok(LogService {
             collector,
@@ -90,10 +90,10 @@ impl LogService {
     async fn send(&self, client: &HttpClient, entries: &[BatchEntry]) -> Result<(), DeliveryFailure> {
         let source = source().await;
         let now_s = stdx::clock::unix_time();
-        let signed = authorization(&self.secret_id, &self.secret_key, now_s.as_secs());
+        let signed = sign_cls_request(&self.secret_id, &self.secret_key, now_s.as_secs());
         let mut headers = self.collector.headers().clone();
         headers.set("Authorization", signed.as_bytes()).map_err(|error| error.to_string())?;
-        let body = list(entries.iter().map(|entry| entry.to_vec()).collect(), source);
+        let body = encode_log_group_list(entries.iter().map(|entry| entry.to_vec()).collect(), source);
         let endpoint = self.collector.endpoint();
         let request = (Method::Post, endpoint.target());
         let answer = self.collector.send(client, endpoint, request, headers, body).await?;

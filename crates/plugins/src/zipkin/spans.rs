@@ -11,7 +11,7 @@ use message::Headers;
 use router::vars::{BuiltinVariable, Variable, VariableSource};
 
 use crate::shared::tracing::ids;
-use crate::shared::tracing::json_post::write_text;
+use crate::shared::tracing::json_post::write_lossy_json_text;
 
 /// Where spans are made, as the configuration says.
 pub(super) struct ZipkinEndpoint {
@@ -185,11 +185,11 @@ fn write_span(
         span.name
     )
     .expect("a vector takes every write");
-    write_text(origin.service_name.as_bytes(), buffer);
+    write_lossy_json_text(origin.service_name.as_bytes(), buffer);
     match &origin.server_addr {
         Some(address) => {
             buffer.extend_from_slice(b",\"ipv4\":");
-            write_text(address.as_bytes(), buffer);
+            write_lossy_json_text(address.as_bytes(), buffer);
         }
         None => {
             buffer.push(b',');
@@ -207,16 +207,16 @@ fn write_request(exchange: &Exchange, buffer: &mut Vec<u8>) {
         write!(buffer, ",\"port\":{port}").expect("a vector takes every write");
     }
     buffer.extend_from_slice(b"},\"tags\":{\"component\":\"apisix\",\"http.method\":");
-    write_text(exchange.request.method_text(), buffer);
+    write_lossy_json_text(exchange.request.method_text(), buffer);
     for (name, variable) in
         [("http.url", BuiltinVariable::RequestUri), ("http.status_code", BuiltinVariable::Status)]
     {
         let value = exchange.variable(&Variable::Builtin(variable));
         write!(buffer, ",\"{name}\":").expect("a vector takes every write");
-        write_text(&value.as_ref().map(|value| value.text()).unwrap_or_default(), buffer);
+        write_lossy_json_text(&value.as_ref().map(|value| value.text()).unwrap_or_default(), buffer);
     }
     buffer.extend_from_slice(b",\"apisix.response_source\":");
-    write_text(metrics::source(exchange).name().as_bytes(), buffer);
+    write_lossy_json_text(metrics::source(exchange).name().as_bytes(), buffer);
     buffer.extend_from_slice(b"}}");
 }
 

@@ -9,7 +9,7 @@ use stdx::nearest::misspelt;
 
 #[test]
 fn no_plugin_has_a_misspelt_name_of_apisix() {
-    for kind in plugins::ALL.iter().filter(|kind| apisix_plugins::find(kind.name).is_none()) {
+    for kind in plugins::ALL.iter().filter(|kind| apisix_plugins::find_apisix_plugin(kind.name).is_none()) {
         let near = misspelt(kind.name, apisix_plugins::ALL.iter().map(|plugin| plugin.name));
         assert_eq!(near, None, "{} is nearly the name of a plugin of APISIX", kind.name);
     }
@@ -120,7 +120,7 @@ fn feature_row() -> String {
     let own: Vec<&str> = plugins::ALL
         .iter()
         .map(|kind| kind.name)
-        .filter(|name| apisix_plugins::find(name).is_none())
+        .filter(|name| apisix_plugins::find_apisix_plugin(name).is_none())
         .collect();
     let own = if own.is_empty() { String::new() } else { format!("; besides {}", own.join(", ")) };
     let missing = missing();

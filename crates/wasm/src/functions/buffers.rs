@@ -8,7 +8,7 @@ use crate::host::{CallbackData, Host};
 use crate::limits::BODY_BUFFER_MAX;
 use crate::memory::{HostResult, finish, give, view, write_u32};
 
-pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
+pub(crate) fn add_buffer_functions(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap(
         ENV,
         "proxy_get_buffer_bytes",

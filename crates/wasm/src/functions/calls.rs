@@ -10,7 +10,7 @@ use crate::limits::{CALL_BODY_BYTES_MAX, CALL_TIMEOUT_MAX_MS};
 use crate::memory::{HostResult, finish, give, view, write_u32};
 use crate::outgoing::{self, CallPayload, OutgoingCall};
 
-pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
+pub(crate) fn add_call_functions(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap(
         ENV,
         "proxy_http_call",
@@ -205,6 +205,6 @@ fn upstream_name(caller: &Caller<'_, Host>, place: (i32, i32)) -> Result<String,
 fn start(caller: &mut Caller<'_, Host>, outgoing: OutgoingCall, kind: CallKind, number: i32) -> HostResult {
     // The place is checked first: a call without its number could not be told from others.
     write_u32(caller, number, 0)?;
-    let token = outgoing::start(caller.data_mut(), outgoing, kind)?;
+    let token = outgoing::start_call(caller.data_mut(), outgoing, kind)?;
     Ok(write_u32(caller, number, token)?)
 }

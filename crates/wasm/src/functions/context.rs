@@ -11,7 +11,7 @@ use crate::limits::BODY_BUFFER_MAX;
 use crate::memory::{HostResult, finish, view, write_u64};
 use crate::timers;
 
-pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
+pub(crate) fn add_context_functions(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap(ENV, "proxy_set_effective_context", |mut caller: Caller<'_, Host>, context: i32| {
         let host = caller.data_mut();
         let context = context as u32;

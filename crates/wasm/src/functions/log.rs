@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::limits::LOG_LINE_BYTES_MAX;
 use crate::memory::{HostResult, finish, view, write_u32};
 
-pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
+pub(crate) fn add_log_functions(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap(
         ENV,
         "proxy_log",

@@ -9,7 +9,7 @@ use crate::host::{CallbackData, Host};
 use crate::limits::{PAIRS_BYTES_MAX, PAIRS_MAX};
 use crate::memory::{HostResult, finish, give, view, with_two, write_u32};
 
-pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
+pub(crate) fn add_map_functions(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap(
         ENV,
         "proxy_get_header_map_value",

@@ -8,7 +8,7 @@ use crate::host::Host;
 use crate::memory::{HostResult, finish, view, write_u32, write_u64};
 use crate::metrics::{Metric, MetricKind};
 
-pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
+pub(crate) fn add_metric_functions(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap(
         ENV,
         "proxy_define_metric",

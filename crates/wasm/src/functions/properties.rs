@@ -8,7 +8,7 @@ use crate::host::Host;
 use crate::memory::{HostResult, finish, give, view, with_two};
 use crate::properties::{self, session};
 
-pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
+pub(crate) fn add_property_functions(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap(
         ENV,
         "proxy_get_property",
@@ -21,8 +21,10 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
         "proxy_set_property",
         |mut caller: Caller<'_, Host>, path: i32, path_size: i32, value: i32, value_size: i32| {
             let set = with_two(&mut caller, (path, path_size), (value, value_size), |path, value, host| {
-                let set = host.with_exchange(|exchange| properties::set(exchange, path, value));
-                let set = set.or_else(|| host.with_session(|session| session::set(session, path, value)));
+                let set = host.with_exchange(|exchange| properties::set_property(exchange, path, value));
+                let set = set.or_else(|| {
+                    host.with_session(|session| session::set_session_property(session, path, value))
+                });
                 set.unwrap_or(Err(AbiStatus::NotFound))
             });
             finish(set.and_then(|set| set).map_err(Into::into))
@@ -39,9 +41,9 @@ fn get(caller: &mut Caller<'_, Host>, path: i32, path_size: i32, data: i32, size
         // The libraries for C++ and AssemblyScript find the code of a plugin by its root id, which is the
         // name in APISIX too.
         b"plugin_name" | b"plugin_vm_id" | b"plugin_root_id" => Some(name.to_vec()),
-        _ => match host.with_exchange(|exchange| properties::get(exchange, path)) {
+        _ => match host.with_exchange(|exchange| properties::get_property(exchange, path)) {
             Some(value) => value,
-            None => host.read_session(|session| session::get(session, path)).flatten(),
+            None => host.read_session(|session| session::get_session_property(session, path)).flatten(),
         },
     };
     give(caller, &value.ok_or(AbiStatus::NotFound)?, data, size)

@@ -8,7 +8,7 @@ use crate::host::Host;
 use crate::memory::{HostResult, finish, give, view, with_two, write_u32};
 use crate::timers;
 
-pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
+pub(crate) fn add_shared_functions(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap(
         ENV,
         "proxy_get_shared_data",

@@ -63,7 +63,7 @@ const PARTS_MAX: u32 = 1_024;
 /// The kind of a file that is a terminal or another stream of characters.
 const CHARACTER_DEVICE: u8 = 2;
 
-pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
+pub(crate) fn add_wasi_functions(linker: &mut Linker<Host>) -> Result<(), Error> {
     for space in WASI {
         linker.func_wrap(space, "args_sizes_get", zeros)?;
         linker.func_wrap(space, "environ_sizes_get", zeros)?;

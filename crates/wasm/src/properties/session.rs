@@ -15,7 +15,11 @@ use crate::abi::AbiStatus;
 struct CustomOfSession(RefCell<Custom>);
 
 /// Sets a property of the session.
-pub(crate) fn set(session: &mut StreamSession, path: &[u8], value: &[u8]) -> Result<(), AbiStatus> {
+pub(crate) fn set_session_property(
+    session: &mut StreamSession,
+    path: &[u8],
+    value: &[u8],
+) -> Result<(), AbiStatus> {
     if session.find_held::<CustomOfSession>().is_none() {
         session.hold(CustomOfSession::default());
     }
@@ -24,7 +28,7 @@ pub(crate) fn set(session: &mut StreamSession, path: &[u8], value: &[u8]) -> Res
 }
 
 /// The property at `path`: its parts are separated by zero bytes.
-pub(crate) fn get(session: &StreamSession, path: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn get_session_property(session: &StreamSession, path: &[u8]) -> Option<Vec<u8>> {
     if let Some(custom) = session.find_held::<CustomOfSession>()
         && let Some(value) = custom.0.borrow().get(path)
     {
@@ -93,7 +97,7 @@ mod tests {
         session.node = Some("127.0.0.1:5".parse().unwrap());
         let check = |path: &str, expected: Option<&[u8]>| {
             let path = path.replace('.', "\0");
-            assert_eq!(get(&session, path.as_bytes()).as_deref(), expected, "{path:?}");
+            assert_eq!(get_session_property(&session, path.as_bytes()).as_deref(), expected, "{path:?}");
         };
         let eight = |value: i64| value.to_le_bytes();
         check("source.address", Some(b"10.0.0.1:4000"));
@@ -117,12 +121,12 @@ mod tests {
         let local = "127.0.0.1:9100".parse().unwrap();
         let mut session = StreamSession::new(local, local, 1);
         for value in [b"1", b"2"] {
-            set(&mut session, b"my\0own", value).unwrap();
+            set_session_property(&mut session, b"my\0own", value).unwrap();
         }
-        assert_eq!(get(&session, b"my\0own").as_deref(), Some(&b"2"[..]));
+        assert_eq!(get_session_property(&session, b"my\0own").as_deref(), Some(&b"2"[..]));
         for index in 1..PROPERTIES_MAX {
-            set(&mut session, index.to_string().as_bytes(), b"").unwrap();
+            set_session_property(&mut session, index.to_string().as_bytes(), b"").unwrap();
         }
-        assert_eq!(set(&mut session, b"more", b""), Err(AbiStatus::InternalFailure));
+        assert_eq!(set_session_property(&mut session, b"more", b""), Err(AbiStatus::InternalFailure));
     }
 }

@@ -67,10 +67,12 @@ impl Assembly {
         let front = Front::new(&settings, &sockets.proxy)?;
         let (referents, compiler) = Referents::start(&settings, &front.tls)?;
         let registration = registration(&settings, &sockets.proxy)?;
-        let admin_keys = admin_keys(&settings).map_err(|error| data::explained(&settings, error))?;
+        let admin_keys =
+            admin_keys(&settings).map_err(|error| data::explain_start_error(&settings, error))?;
         let lock = match predecessor.map(|old| old.take_data(&settings.data)).transpose()?.flatten() {
             Some(inherited) => Some(inherited),
-            None => data::lock(&settings).map_err(|error| data::explained(&settings, error))?,
+            None => data::lock_data_folder(&settings)
+                .map_err(|error| data::explain_start_error(&settings, error))?,
         };
         let cache = settings.cache().map_err(|reason| anyhow::anyhow!("proxy_cache: {reason}"))?;
         let cache = Zones::start(&cache, compiler.states());
@@ -83,7 +85,7 @@ impl Assembly {
             ..Default::default()
         });
         let assembly = Assembly {
-            admin: options::admin(&settings, admin_keys),
+            admin: options::build_admin_config(&settings, admin_keys),
             gateway: Arc::new(Gateway::default()),
             settings,
             log,

@@ -230,11 +230,11 @@ impl MetricsText for ReportSources {
         if let Some(engine) = self.gateway.engine() {
             engine.write_metrics(text);
             metrics::write_node(engine, &self.log, &self.access_logs, text);
-            process_metrics::write(&self.options.limits, self.instance.boot_time_s, text);
+            process_metrics::write_process_metrics(&self.options.limits, self.instance.boot_time_s, text);
             self.secrets.write_metrics(text);
             self.ocsp.write_metrics(text);
             self.cache.write_metrics(text);
-            report::write_status(engine.current().upstreams.iter().map(|(_, upstream)| upstream), text);
+            report::write_node_status(engine.current().upstreams.iter().map(|(_, upstream)| upstream), text);
             self.health.write_metrics(text);
             if let Some(discovery) = &self.discovery {
                 discovery.write_metrics(text);
@@ -263,7 +263,7 @@ impl UpstreamNodes for ReportSources {
         let is_asked = |upstream: &Arc<Upstream>| name.is_none_or(|name| name == &*upstream.identity);
         let asked = || runtime.upstreams.iter().map(|(_, upstream)| upstream).filter(|one| is_asked(one));
         let loads = engine.loads(name.and_then(|_| asked().next()).map(|upstream| &**upstream));
-        let mut all: Vec<_> = asked().map(|upstream| report::upstream(upstream, &loads)).collect();
+        let mut all: Vec<_> = asked().map(|upstream| report::report_upstream(upstream, &loads)).collect();
         all.sort_by(|left, right| left.name.cmp(&right.name));
         all
     }
@@ -317,7 +317,7 @@ impl Listening for ReportSources {
             let is_http = wanted.protocols.application == Application::Http1;
             let http2 = (is_http && self.options.serves_http2(wanted.address, address)).then_some("http2");
             ListenerReport {
-                name: super::sockets::name_of(listener),
+                name: super::sockets::find_setting_name(listener),
                 address,
                 protocols: wanted.protocols.names().into_iter().chain(http2).collect(),
             }
@@ -334,7 +334,7 @@ impl Listening for ReportSources {
 impl Certificates for ReportSources {
     fn certificates(&self, most: usize) -> (Vec<CertificateReport>, usize) {
         let current = self.gateway.engine().map(Engine::current);
-        current.map_or((Vec::new(), 0), |runtime| certificates::list(&runtime.sites, most))
+        current.map_or((Vec::new(), 0), |runtime| certificates::list_certificates(&runtime.sites, most))
     }
 }
 

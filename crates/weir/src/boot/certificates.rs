@@ -1,13 +1,13 @@
 //! The certificates of the sites in force, as control reports them.
 
 use model::report::{CertificateFacts, CertificateReport, CertificateState};
-use net::tls::certificate::{Certificate, now_s};
+use net::tls::certificate::{Certificate, unix_now_s};
 use net::tls::server::site::{Site, SiteState};
 use net::tls::server::{SiteCertificate, SiteTable};
 
 /// The certificates that end first, at most `most`, and the number of all. Objects that are faulty come
 /// before them.
-pub(super) fn list(sites: &SiteTable, most: usize) -> (Vec<CertificateReport>, usize) {
+pub(super) fn list_certificates(sites: &SiteTable, most: usize) -> (Vec<CertificateReport>, usize) {
     let mut all: Vec<(i64, &Site, Option<usize>)> = Vec::new();
     for site in sites.iter() {
         if site.state == SiteState::Faulty {
@@ -35,11 +35,11 @@ fn report(site: &Site, index: Option<usize>) -> CertificateReport {
 }
 
 fn state(site: &Site, certificate: &SiteCertificate) -> CertificateState {
-    let now_s = now_s();
-    match certificate.not_after_s < now_s {
+    let now_s = unix_now_s();
+    match certificate.not_after_s < unix_now_s {
         _ if !site.shows(certificate) => CertificateState::Refused,
         true => CertificateState::Expired,
-        false if certificate.not_before_s > now_s => CertificateState::NotYetValid,
+        false if certificate.not_before_s > unix_now_s => CertificateState::NotYetValid,
         false => CertificateState::Valid,
     }
 }

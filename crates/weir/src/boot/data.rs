@@ -16,7 +16,7 @@ use crate::settings::Settings;
 ///
 /// # Errors
 /// Another process has locked the folder, or the folder cannot be made.
-pub(super) fn lock(settings: &Settings) -> anyhow::Result<Option<DirectoryLock>> {
+pub(super) fn lock_data_folder(settings: &Settings) -> anyhow::Result<Option<DirectoryLock>> {
     warn_about_writers(&settings.data);
     if settings.resources.is_none() {
         return Ok(Some(DirectoryLock::take(&settings.data)?));
@@ -63,7 +63,7 @@ pub(crate) const WRITERS_ADVICE: &str =
 
 /// The error of a start on a data folder. If the folder cannot be written at all, it says so, with the way
 /// out for a service of systemd (`INVOCATION_ID` is set) or for any other process.
-pub(super) fn explained(settings: &Settings, error: anyhow::Error) -> anyhow::Error {
+pub(super) fn explain_start_error(settings: &Settings, error: anyhow::Error) -> anyhow::Error {
     let data = &settings.data;
     let Some(fault) = unwritable(data) else { return error };
     let shown = data.display();

@@ -11,7 +11,7 @@ use net::tls::roots::TrustRoots;
 
 use super::bridge::Gateway;
 use super::runner::{RunnerSettings, Supervisor};
-use super::sockets::{listening_line, name_of, wanted};
+use super::sockets::{find_setting_name, listening_line, wanted};
 use crate::settings::{Settings, SettingsSource};
 use crate::terminal::print_bounded;
 
@@ -114,12 +114,12 @@ impl LiveSettings {
 fn announce(before: &ListenerSet, after: &ListenerSet) {
     let is_in = |set: &ListenerSet, id: u64| set.iter().any(|listener| listener.id() == id);
     for listener in after.iter().filter(|listener| !is_in(before, listener.id())) {
-        let (name, address) = (name_of(listener), listener.address());
+        let (name, address) = (find_setting_name(listener), listener.address());
         tracing::info!(%address, "the proxy listens on another address");
         print_bounded(listening_line(name, address));
     }
     for listener in before.iter().filter(|listener| !is_in(after, listener.id())) {
-        let (name, address) = (name_of(listener), listener.address());
+        let (name, address) = (find_setting_name(listener), listener.address());
         tracing::info!(%address, "the proxy has stopped to listen on an address");
         print_bounded(format_args!("closed {name} {address}"));
     }

@@ -68,7 +68,7 @@ impl ServingInstance {
         predecessor: Option<&Predecessor>,
     ) -> anyhow::Result<ServingInstance> {
         let LoadedSettings { settings, remarks } = settings_source.load()?;
-        let log = log::start(&settings.error_log, settings.error_log_format, &settings.log_level)?;
+        let log = log::start_error_log(&settings.error_log, settings.error_log_format, &settings.log_level)?;
         remarks.warn();
         core_dumps::allow(settings.core_dumps);
         // Before all that costs time or writes files: an address in use is the commonest reason of a failed
@@ -148,7 +148,7 @@ impl ServingInstance {
         let mut all = Vec::new();
         for listener in self.gateway.engine().map(Engine::listeners).unwrap_or_default().iter() {
             let asked = listener.wanted().address;
-            let name = sockets::name_of(listener);
+            let name = sockets::find_setting_name(listener);
             all.extend(listener.descriptors()?.into_iter().map(|socket| (name, asked, socket)));
             let datagrams = listener.datagrams().descriptors()?.into_iter();
             let of_udp = if listener.wanted().protocols.udp { name } else { sockets::DATAGRAMS };

@@ -21,7 +21,7 @@ pub(super) fn main_process(process: u32) -> String {
 }
 
 /// Sends `state`; does nothing without `NOTIFY_SOCKET`.
-pub(super) fn tell(state: &str) {
+pub(super) fn notify_service_manager(state: &str) {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else { return };
     if let Err(error) = send(&name, state) {
         tracing::warn!(%error, state, "cannot tell the service manager");

@@ -143,7 +143,7 @@ fn memory_limit_bytes(settings: &Settings) -> u64 {
 }
 
 /// The access rules of the Admin API.
-pub(super) fn admin(settings: &Settings, keys: Vec<AdminKey>) -> AdminConfig {
+pub(super) fn build_admin_config(settings: &Settings, keys: Vec<AdminKey>) -> AdminConfig {
     AdminConfig {
         keys,
         key_required: settings.admin_key_required,

@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use stdx::prometheus_text::scalar;
 
 /// Appends them. A value that the kernel does not tell is left out, because a zero would be a wrong figure.
-pub(super) fn write(limits: &EngineLimits, start_time_s: u64, text: &mut String) {
+pub(super) fn write_process_metrics(limits: &EngineLimits, start_time_s: u64, text: &mut String) {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let help = "Processor time that all threads of the process have used, in seconds.";
     let cpu_seconds = format!("{}.{:09}", time.tv_sec, time.tv_nsec);
@@ -63,7 +63,7 @@ mod tests {
         let mut text = String::new();
         let limits =
             EngineLimits { memory_limit_bytes: 1 << 40, max_connections: 77, ..EngineLimits::default() };
-        write(&limits, 1_700_000_000, &mut text);
+        write_process_metrics(&limits, 1_700_000_000, &mut text);
         let (resident, limit) =
             (value(&text, "process_resident_memory_bytes"), value(&text, "weir_memory_limit_bytes"));
         assert!(resident > Some(100_000.0) && resident < limit, "{text}");
@@ -77,7 +77,11 @@ mod tests {
     #[test]
     fn missing_memory_limit_is_left_out() {
         let mut text = String::new();
-        write(&EngineLimits { memory_limit_bytes: 0, ..EngineLimits::default() }, 0, &mut text);
+        write_process_metrics(
+            &EngineLimits { memory_limit_bytes: 0, ..EngineLimits::default() },
+            0,
+            &mut text,
+        );
         assert!(!text.contains("weir_memory_limit_bytes"), "{text}");
     }
 

@@ -71,7 +71,7 @@ impl SignalWatch {
             // A service manager accepts messages from its main process only, and that process announces the
             // successor.
             if !node.is_successor {
-                notify::tell(notify::READY);
+                notify::notify_service_manager(notify::READY);
             }
             let access_logs = node.access_logs.clone();
             let has_given_way = Arc::new(AtomicBool::new(false));
@@ -180,7 +180,7 @@ async fn end(node: ServingInstance, signals: &mut Signals) -> ExitCode {
     let grace = Duration::from_secs(node.settings.grace_seconds);
     let delay = Duration::from_secs(node.settings.drain_delay_seconds);
     let limit = delay.saturating_add(grace).saturating_add(STOP_EXTRA);
-    notify::tell(&notify::stopping(limit));
+    notify::notify_service_manager(&notify::stopping(limit));
     let grace = match leave(&node, signals).await {
         Leaving::InTime => grace,
         Leaving::AtOnce => Duration::ZERO,
@@ -207,7 +207,7 @@ async fn give_way(
     let Successor { process, version, released, channel } = successor;
     let grace_seconds = grace.as_secs();
     tracing::info!(process, version, grace_seconds, "another process serves; open requests may finish");
-    notify::tell(&notify::main_process(process));
+    notify::notify_service_manager(&notify::main_process(process));
     tell(&node, &UpgradeOutcome::HandedOver { to: process, version });
     released.for_good();
     let logs = Logs::of(&node);

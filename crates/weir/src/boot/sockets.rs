@@ -34,7 +34,8 @@ pub(super) struct Sockets {
 impl Sockets {
     /// The lines `listening NAME ADDR`, in the documented order.
     pub(super) fn lines(&self) -> Vec<String> {
-        let proxy = self.proxy.iter().map(|listener| listening_line(name_of(listener), listener.address()));
+        let proxy =
+            self.proxy.iter().map(|listener| listening_line(find_setting_name(listener), listener.address()));
         let control = self.reports.iter().map(|report| listening_line(report.name, report.address));
         proxy.chain(control).collect()
     }
@@ -91,7 +92,7 @@ fn protocols_at(settings: &Settings, address: SocketAddr, protocols: Protocols) 
 }
 
 /// The setting that a listener of the proxy comes from, as its line names it.
-pub(super) fn name_of(listener: &Listener) -> &'static str {
+pub(super) fn find_setting_name(listener: &Listener) -> &'static str {
     name_for(listener.wanted().protocols)
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::plan::{WholeSet, check_revision, faulty, show};
+use super::plan::{WholeSet, check_revision, faulty, print_plan};
 use crate::admin_client::NodeArguments;
 use crate::terminal::{Paint, print};
 
@@ -34,7 +34,7 @@ pub(crate) struct ApplyArguments {
 }
 
 /// Plans, shows the plan, applies it.
-pub(crate) fn run(arguments: &ApplyArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_apply(arguments: &ApplyArguments) -> anyhow::Result<ExitCode> {
     let node = arguments.node.node()?;
     let set = match WholeSet::read(&arguments.file, arguments.keep_others) {
         Ok(set) => set,
@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &ApplyArguments) -> anyhow::Result<ExitCode> {
     };
     let expect = check_revision(&plan, arguments.expect)?;
     if !arguments.json {
-        show(&plan);
+        print_plan(&plan);
     }
     let answer = node.ask_running("POST", &set.target("apply", &[("expect", expect)]), &set.body)?;
     match set.outcome(answer)? {

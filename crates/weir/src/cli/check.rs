@@ -29,7 +29,7 @@ pub(crate) struct CheckArguments {
 }
 
 /// Checks each file.
-pub(crate) fn run(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_check(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
     let mut is_good = true;
     for path in &arguments.files {
         let FileFindings { faults, warnings } = check_file(path, arguments.strict);
@@ -98,7 +98,7 @@ fn strictly(mut options: CheckOptions, strict: bool) -> CheckOptions {
 
 /// Checks a resources file for a gateway of that catalog.
 fn check_resources(path: &Path, catalog: &PluginCatalog) -> FileFindings {
-    let FileCheck { faults, warnings } = file::check(path, catalog);
+    let FileCheck { faults, warnings } = file::check_resource_file(path, catalog);
     let lines = |found: Vec<FileFault>| found.iter().map(ToString::to_string).collect();
     FileFindings { faults: lines(faults), warnings: lines(warnings) }
 }

@@ -15,7 +15,7 @@ pub(crate) struct CompletionsArguments {
 }
 
 /// Prints the script for `command_line`.
-pub(crate) fn run(
+pub(crate) fn execute_completions(
     arguments: &CompletionsArguments,
     command_line: &mut clap::Command,
 ) -> anyhow::Result<ExitCode> {

@@ -67,19 +67,19 @@ impl DoctorCheck {
 }
 
 /// Checks, and prints each in a line.
-pub(crate) fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_doctor(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
     let checks = match arguments.node.node() {
         Ok(node) => {
             let running = running_on(&node.settings.data);
             let mut checks = vec![DoctorCheck::ok("settings", "read without a fault")];
-            checks.extend(machine::check(&node.settings));
+            checks.extend(machine::check_machine(&node.settings));
             checks.push(places::data_folder(&node.settings.data));
             checks.extend(places::data_writers(&node.settings.data));
-            checks.extend(places::ports(&node.settings, running.as_ref()));
-            checks.extend(places::certificates(&node.settings));
-            checks.extend(names::check(&node.settings));
-            checks.extend(etcd::check(&node.settings));
-            checks.extend(instance::check(&node, running.as_ref()));
+            checks.extend(places::check_ports(&node.settings, running.as_ref()));
+            checks.extend(places::check_certificate_files(&node.settings));
+            checks.extend(names::check_name_servers(&node.settings));
+            checks.extend(etcd::check_etcd(&node.settings));
+            checks.extend(instance::check_instance(&node, running.as_ref()));
             checks
         }
         Err(error) => {

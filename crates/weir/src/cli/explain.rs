@@ -151,7 +151,7 @@ impl ExplainQuery {
 }
 
 /// Asks, and prints the answer. The exit code is 0 also when no route matches, because that is an answer.
-pub(crate) fn run(arguments: ExplainArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_explain(arguments: ExplainArguments) -> anyhow::Result<ExitCode> {
     let settings = settings(&arguments)?;
     let is_given = arguments.control.is_some() || arguments.data.is_none() && is_in_environment("control");
     let running = if is_given { None } else { running_on(&settings.data) };
@@ -205,7 +205,7 @@ fn answer(
     let Some(control) = address_of(running.as_ref(), "control", settings, settings.control)? else {
         return asked.offline(settings);
     };
-    match (ask::ask(control, asked), running) {
+    match (ask::fetch_decision(control, asked), running) {
         (Ok(answer), _) => Ok(answer),
         (Err(RequestFailure::NotThere(error)), Some(running)) => bail!(
             "process {} runs on the data folder {} and does not answer at {control}: {error}; name its control API with \

@@ -52,7 +52,7 @@ struct RevisionEntry {
 }
 
 /// Asks, and prints the answer.
-pub(crate) fn run(arguments: &HistoryArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_history(arguments: &HistoryArguments) -> anyhow::Result<ExitCode> {
     let node = arguments.node.node()?;
     let target = match arguments.version {
         Some(version) => format!("weir/versions/{version}"),
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &HistoryArguments) -> anyhow::Result<ExitCode> {
     } else if arguments.version.is_some() {
         let version: RevisionEntry = serde_json::from_value(answer)?;
         print(format_args!("{HEADINGS}\n{}\n", line(&version)));
-        print(changes::render(&version.changes, paint).trim_end());
+        print(changes::render_changes(&version.changes, paint).trim_end());
     } else {
         let listed: Listed = serde_json::from_value(answer)?;
         print(paint.faint(HEADINGS));

@@ -20,7 +20,7 @@ pub(crate) struct ManArguments {
 }
 
 /// Writes or prints the pages of `command_line`.
-pub(crate) fn run(arguments: &ManArguments, command_line: clap::Command) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_man(arguments: &ManArguments, command_line: clap::Command) -> anyhow::Result<ExitCode> {
     let mut pages = pages(command_line)?;
     match &arguments.folder {
         Some(folder) => {

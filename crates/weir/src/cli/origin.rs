@@ -38,7 +38,7 @@ pub(crate) struct OriginArguments {
 }
 
 /// Serves until the process is stopped. Fails if the address cannot be bound.
-pub(crate) fn run(arguments: OriginArguments) -> anyhow::Result<()> {
+pub(crate) fn execute_origin(arguments: OriginArguments) -> anyhow::Result<()> {
     let first = listen(arguments.listen, arguments.workers > 1)
         .with_context(|| format!("cannot listen on {}: choose another with --listen", arguments.listen))?;
     let address = first.local_addr().context("the listener has no address")?;
@@ -139,14 +139,14 @@ impl OriginConnection {
             // A head is copied only if a body, which is read into the same buffer, follows it.
             let (head_bytes, keep_alive) = (head.bytes, head.keep_alive);
             let answer = if head.body.is_whole() {
-                let answer = answer::choose(&head, 0, &mut self.output);
+                let answer = answer::choose_response(&head, 0, &mut self.output);
                 self.start += head_bytes;
                 answer
             } else {
                 let text = self.input[self.start..self.start + head_bytes].to_vec();
                 let body_bytes = self.read_body(head_bytes, head.body, head.expects_continue).await?;
                 let Ok(Some(head)) = parse_head(&text) else { return Ok(()) };
-                answer::choose(&head, body_bytes, &mut self.output)
+                answer::choose_response(&head, body_bytes, &mut self.output)
             };
             if answer == OriginResponse::Frames {
                 return self.echo_frames().await;

@@ -37,7 +37,7 @@ pub(crate) struct PlanArguments {
 }
 
 /// Asks, and prints the answer.
-pub(crate) fn run(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_plan(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
     let node = arguments.node.node()?;
     let set = match WholeSet::read(&arguments.file, arguments.keep_others) {
         Ok(set) => set,
@@ -58,18 +58,18 @@ pub(crate) fn run(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
     if arguments.json {
         print(serde_json::to_string_pretty(&plan)?);
     } else {
-        show(&plan);
+        print_plan(&plan);
     }
     Ok(if plan.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERS) })
 }
 
 /// Prints a plan as text.
-pub(super) fn show(plan: &ConfigPlan) {
+pub(super) fn print_plan(plan: &ConfigPlan) {
     if plan.is_empty() {
         print(Paint::for_stdout().good("no difference"));
         return;
     }
-    print(changes::render(&plan.objects, Paint::for_stdout()));
+    print(changes::render_changes(&plan.objects, Paint::for_stdout()));
     print(changes::counts(plan, ["to create", "to change", "to delete"]));
 }
 

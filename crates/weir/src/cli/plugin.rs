@@ -40,13 +40,13 @@ enum PluginCommand {
 }
 
 /// Runs a command on plugins.
-pub(crate) fn run(arguments: PluginArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_plugin(arguments: PluginArguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
-        PluginCommand::Check(arguments) => check::run(&arguments),
-        PluginCommand::Test(arguments) => test::run(&arguments),
-        PluginCommand::New(arguments) => new::run(&arguments),
-        PluginCommand::Push(arguments) => push::run(&arguments),
-        PluginCommand::List(arguments) => manage::list(&arguments),
+        PluginCommand::Check(arguments) => check::execute_plugin_check(&arguments),
+        PluginCommand::Test(arguments) => test::execute_plugin_test(&arguments),
+        PluginCommand::New(arguments) => new::execute_plugin_new(&arguments),
+        PluginCommand::Push(arguments) => push::execute_plugin_push(&arguments),
+        PluginCommand::List(arguments) => manage::list_plugins(&arguments),
         PluginCommand::Activate(arguments) => manage::activate(&arguments),
         PluginCommand::Rollback(arguments) => manage::rollback(&arguments),
         PluginCommand::Canary(arguments) => manage::canary(&arguments),

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use control::plan::ConfigPlan;
 
 use super::apply::done;
-use super::plan::{check_revision, show};
-use crate::admin_client::{NodeArguments, agreed, read};
+use super::plan::{check_revision, print_plan};
+use crate::admin_client::{NodeArguments, agreed, decode_response};
 use crate::terminal::print;
 
 /// Bring an older version into force again
@@ -36,15 +36,16 @@ pub(crate) struct RollbackArguments {
 }
 
 /// Plans, shows the plan, goes back.
-pub(crate) fn run(arguments: &RollbackArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_rollback(arguments: &RollbackArguments) -> anyhow::Result<ExitCode> {
     let node = arguments.node.node()?;
     let version = arguments.version;
-    let plan: ConfigPlan = read(node.ask_running("POST", &format!("weir/plan?to={version}"), "")?)?;
+    let plan: ConfigPlan =
+        decode_response(node.ask_running("POST", &format!("weir/plan?to={version}"), "")?)?;
     let expect = check_revision(&plan, arguments.expect)?;
     match (arguments.json, arguments.dry_run) {
         (true, true) => print(serde_json::to_string_pretty(&plan)?),
         (true, false) => {}
-        (false, _) => show(&plan),
+        (false, _) => print_plan(&plan),
     }
     if arguments.dry_run {
         return Ok(ExitCode::SUCCESS);

@@ -24,10 +24,10 @@ pub(crate) struct RunArguments {
 }
 
 /// Runs until the instance has stopped.
-pub(crate) fn run(arguments: RunArguments) -> anyhow::Result<ExitCode> {
-    quick_copies::choose();
+pub(crate) fn execute_run(arguments: RunArguments) -> anyhow::Result<ExitCode> {
+    quick_copies::enable_quick_copies();
     let config = settings_file(arguments.config);
-    boot::run(SettingsSource { config, flags: arguments.settings.written })
+    boot::run_instance(SettingsSource { config, flags: arguments.settings.written })
 }
 
 /// The settings file of the argument. An empty name counts as none, because an empty variable counts as not

@@ -21,7 +21,7 @@ pub(crate) struct StatusArguments {
 }
 
 /// Asks, and prints the answer.
-pub(crate) fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_status(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
     let node = arguments.node.node()?;
     let status: Value = agreed(node.ask_running("GET", "weir/status", "")?)?;
     let overview: Value = agreed(node.ask_running("GET", "weir/overview?minutes=5", "")?)?;

@@ -55,7 +55,7 @@ struct TapTotals {
 }
 
 /// Asks, and prints what arrives.
-pub(crate) fn run(arguments: &TapArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_tap(arguments: &TapArguments) -> anyhow::Result<ExitCode> {
     let node = arguments.node.node()?;
     let query = encoded(&arguments.expression.join(" "));
     let paint = Paint::for_stdout();

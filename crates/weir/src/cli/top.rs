@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use crate::admin_client::{AdminClient, NodeArguments, agreed, read};
+use crate::admin_client::{AdminClient, NodeArguments, agreed, decode_response};
 use crate::terminal::{Paint, print};
 use crate::top::data::{Overview, Top};
 use crate::top::screen::printed;
@@ -64,7 +64,7 @@ impl Rows {
 }
 
 /// Asks, and prints or shows the answer.
-pub(crate) fn run(arguments: &TopArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_top(arguments: &TopArguments) -> anyhow::Result<ExitCode> {
     let node = arguments.node.node()?;
     let tab = arguments.by.tab();
     let top = format!("window={}&limit={}", arguments.window, arguments.limit);
@@ -87,13 +87,13 @@ pub(crate) fn run(arguments: &TopArguments) -> anyhow::Result<ExitCode> {
     // Before the terminal is taken over, so that a wrong address is an error like that of other commands.
     state.take(tab, Ok(ask(&node, tab, &top)?));
     let asking = move |tab| ask(&node, tab, &top).map_err(|error| clean(&format!("{error:#}")));
-    live::run(state, asking, paint == Paint::Colour)?;
+    live::run_live_view(state, asking, paint == Paint::Colour)?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn ask(node: &AdminClient, tab: Tab, arguments: &str) -> anyhow::Result<(Overview, Top)> {
-    let overview = read(node.ask_running("GET", OVERVIEW, "")?)?;
-    let top = read(node.ask_running("GET", &top_of(tab, arguments), "")?)?;
+    let overview = decode_response(node.ask_running("GET", OVERVIEW, "")?)?;
+    let top = decode_response(node.ask_running("GET", &top_of(tab, arguments), "")?)?;
     Ok((overview, top))
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct UpgradeArguments {
 }
 
 /// Asks, waits, and prints the outcome.
-pub(crate) fn run(arguments: &UpgradeArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_upgrade(arguments: &UpgradeArguments) -> anyhow::Result<ExitCode> {
     let settings = settings(arguments)?;
     let wait = arguments.wait.unwrap_or(settings.upgrade_timeout_seconds + TELLING_SECONDS);
     let done = upgrade::request(&settings.data, Duration::from_secs(wait))?;

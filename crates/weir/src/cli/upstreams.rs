@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::run::settings_file;
 use crate::admin_client::{address_of, is_in_environment, running_on};
-use crate::ask::{InstanceRequest, RequestFailure, ask};
+use crate::ask::{InstanceRequest, RequestFailure, ask_instance};
 use crate::settings::{SETTINGS, SettingLocation, Settings, WrittenSettings};
 use crate::terminal::{Paint, print};
 
@@ -93,7 +93,7 @@ struct HealthCounters {
 }
 
 /// Asks, and prints the answer.
-pub(crate) fn run(arguments: &UpstreamsArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_upstreams(arguments: &UpstreamsArguments) -> anyhow::Result<ExitCode> {
     let answer = answer(arguments)?;
     if arguments.json {
         print(serde_json::to_string_pretty(&answer)?);
@@ -127,7 +127,7 @@ fn answer(arguments: &UpstreamsArguments) -> anyhow::Result<Value> {
 fn ask_control(control: SocketAddr, target: &str) -> anyhow::Result<Value> {
     let question =
         InstanceRequest { method: "GET", target, fields: &[], body: "", patience: PATIENCE, tls: None };
-    match ask(control, &question) {
+    match ask_instance(control, &question) {
         Ok(answer) if answer.status == 200 => {
             answer.body.map_err(|_| anyhow::anyhow!("the instance at {control}: its answer is not JSON"))
         }

@@ -16,7 +16,7 @@ use crate::terminal::{Paint, print};
 pub(crate) struct VersionArguments {}
 
 /// Prints each in a line.
-pub(crate) fn run(_: &VersionArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn execute_version(_: &VersionArguments) -> anyhow::Result<ExitCode> {
     let paint = Paint::for_stdout();
     print(format_args!("weir {}", env!("CARGO_PKG_VERSION")));
     for (name, value) in offers() {

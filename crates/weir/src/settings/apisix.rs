@@ -24,7 +24,7 @@ mod wasm;
 
 use std::path::Path;
 
-use control::source::file::expand;
+use control::source::file::expand_variables;
 use stdx::nearest::nearest;
 
 use super::fault::{SettingFault, SettingLocation};
@@ -37,7 +37,7 @@ pub(super) use profile::of_profile;
 use tree::{Content, YamlNode};
 
 /// The settings in the text of the file `path`, and its keys that have no effect here.
-pub(super) fn parse(
+pub(super) fn parse_apisix_config(
     path: &Path,
     text: &str,
     environment: &EnvironmentReader<'_>,
@@ -50,14 +50,14 @@ pub(super) fn parse(
             reason,
         });
     };
-    let expanded = match expand(text, environment) {
+    let expanded = match expand_variables(text, environment) {
         Ok(expanded) => expanded,
         Err(unset) => {
             unset.into_iter().for_each(|unset| fault(unset.line, unset.reason));
             return Default::default();
         }
     };
-    let root = match tree::parse(&expanded) {
+    let root = match tree::parse_yaml_tree(&expanded) {
         Ok(root) => root,
         Err((line, reason)) => {
             fault(line, reason);
@@ -66,13 +66,13 @@ pub(super) fn parse(
     };
     let mut draft = Draft::new(path, environment, faults);
     section(&mut draft, "", &root);
-    admin::finish(&mut draft);
-    deployment::finish(&mut draft);
-    stream::finish(&mut draft);
-    proxy_protocol::finish(&mut draft);
-    listeners::finish(&mut draft);
-    logs::finish(&mut draft);
-    plugins::finish(&mut draft);
+    admin::finish_admin(&mut draft);
+    deployment::finish_deployment(&mut draft);
+    stream::finish_stream(&mut draft);
+    proxy_protocol::finish_proxy_protocol(&mut draft);
+    listeners::finish_listeners(&mut draft);
+    logs::finish_logs(&mut draft);
+    plugins::finish_plugins(&mut draft);
     draft.finish()
 }
 
@@ -102,7 +102,7 @@ fn apply(draft: &mut Draft<'_>, key: &ApisixKey, spot: &Spot<'_>) {
     }
     match key.act {
         Act::Setting(setting) => draft.copy(spot, setting),
-        Act::Time(setting) => units::time(draft, spot, setting),
+        Act::Time(setting) => units::convert_time(draft, spot, setting),
         Act::Honour(honour) => honour(draft, spot),
         Act::Same(value) if spot.node.text() == Some(value) => {}
         Act::Moot => {}

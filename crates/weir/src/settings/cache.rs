@@ -17,7 +17,7 @@ pub(crate) struct CacheZones {
 }
 
 /// The zones, as one JSON object; nothing is the default.
-pub(super) fn parse(given: &SettingTexts) -> Result<CacheZones, String> {
+pub(super) fn parse_cache_zones(given: &SettingTexts) -> Result<CacheZones, String> {
     let Some(text) = given.values.first().filter(|text| !text.is_empty()) else {
         return Ok(CacheZones::default());
     };
@@ -31,7 +31,7 @@ pub(super) fn parse(given: &SettingTexts) -> Result<CacheZones, String> {
 }
 
 /// The fault of a map in a settings file, if it has one.
-pub(super) fn check(written: &Map<String, Value>) -> Vec<BlockFault> {
+pub(super) fn check_cache_zones(written: &Map<String, Value>) -> Vec<BlockFault> {
     let checked = CacheSettings::parse(&Value::Object(written.clone()), Path::new("."));
     checked.err().map(|reason| BlockFault { pointer: String::new(), reason }).into_iter().collect()
 }

@@ -19,7 +19,7 @@ impl fmt::Debug for Registries {
 }
 
 /// The blocks, as one JSON object; nothing is none.
-pub(super) fn parse(given: &SettingTexts) -> Result<Registries, String> {
+pub(super) fn parse_discovery(given: &SettingTexts) -> Result<Registries, String> {
     let Some(text) = given.values.first().filter(|text| !text.is_empty()) else {
         return Ok(Registries::default());
     };
@@ -28,18 +28,19 @@ pub(super) fn parse(given: &SettingTexts) -> Result<Registries, String> {
             "is no JSON object; write `{\"consul\": {\"servers\": [\"http://127.0.0.1:8500\"]}}`".to_owned()
         );
     };
-    match ::discovery::check(&blocks).first() {
+    match ::discovery::check_discovery_blocks(&blocks).first() {
         Some(fault) => Err(fault.to_string()),
         None => Ok(Registries(blocks)),
     }
 }
 
 /// A value of a settings file as JSON.
-pub(super) fn json_of(node: &MarkedYaml<'_>) -> Value {
+pub(super) fn yaml_to_json(node: &MarkedYaml<'_>) -> Value {
     match &node.data {
-        YamlData::Sequence(items) => items.iter().map(json_of).collect(),
+        YamlData::Sequence(items) => items.iter().map(yaml_to_json).collect(),
         YamlData::Mapping(entries) => {
-            let entry = |(key, value): (&MarkedYaml<'_>, &MarkedYaml<'_>)| (name_of(key), json_of(value));
+            let entry =
+                |(key, value): (&MarkedYaml<'_>, &MarkedYaml<'_>)| (name_of(key), yaml_to_json(value));
             Value::Object(entries.iter().map(entry).collect())
         }
         YamlData::Value(Scalar::String(text)) => Value::from(&**text),
@@ -51,7 +52,7 @@ pub(super) fn json_of(node: &MarkedYaml<'_>) -> Value {
 }
 
 /// The line of the value at `pointer`, or of the nearest one above it.
-pub(super) fn line_at(node: &MarkedYaml<'_>, pointer: &str, mut line: usize) -> usize {
+pub(super) fn find_pointer_line(node: &MarkedYaml<'_>, pointer: &str, mut line: usize) -> usize {
     let mut current = node;
     for step in pointer.split('/').skip(1) {
         let below = match &current.data {
@@ -69,7 +70,7 @@ pub(super) fn line_at(node: &MarkedYaml<'_>, pointer: &str, mut line: usize) -> 
 }
 
 fn name_of(key: &MarkedYaml<'_>) -> String {
-    match json_of(key) {
+    match yaml_to_json(key) {
         Value::String(text) => text,
         other => other.to_string(),
     }

@@ -54,7 +54,7 @@ fn names_misspelt_resource(keys: &[String]) -> bool {
 
 /// Reads and parses the file at `path`. If that is a file of APISIX, reads the file that `APISIX_PROFILE`
 /// selects instead.
-pub(super) fn read(
+pub(super) fn read_settings_file(
     path: &Path,
     environment: &EnvironmentReader<'_>,
     faults: &mut Vec<SettingFault>,
@@ -68,24 +68,24 @@ pub(super) fn read(
     let may_be_apisix = named.as_ref().map_or(true, |text| kind_of(text) == FileKind::ApisixConfig);
     let other = apisix::of_profile(path, environment).filter(|_| may_be_apisix);
     match (named, other) {
-        (Ok(text), None) => parse(path, &text, environment, faults),
+        (Ok(text), None) => parse_settings_file(path, &text, environment, faults),
         (Err(error), None) => fault(path, error, ""),
         (_, Some(other)) => match regular_file::read_to_string(&other, MAX_FILE_BYTES) {
-            Ok(text) => apisix::parse(&other, &text, environment, faults),
+            Ok(text) => apisix::parse_apisix_config(&other, &text, environment, faults),
             Err(error) => fault(&other, error, " (APISIX_PROFILE names it)"),
         },
     }
 }
 
 /// Parses the text of the file `path`, which is the place in faults and the base of relative paths.
-pub(super) fn parse(
+pub(super) fn parse_settings_file(
     path: &Path,
     text: &str,
     environment: &EnvironmentReader<'_>,
     faults: &mut Vec<SettingFault>,
 ) -> (WrittenSettings, Remarks) {
     match kind_of(text) {
-        FileKind::ApisixConfig => apisix::parse(path, text, environment, faults),
+        FileKind::ApisixConfig => apisix::parse_apisix_config(path, text, environment, faults),
         FileKind::Resources | FileKind::Settings => (settings(path, text, faults), Remarks::default()),
     }
 }
@@ -123,12 +123,16 @@ fn settings(path: &Path, text: &str, faults: &mut Vec<SettingFault>) -> WrittenS
         for (name, line, value) in ungrouped(name, line, value) {
             if let Ok(value) = &value
                 && let Some(check) = check_of_blocks(&name)
-                && let Value::Object(blocks) = discovery::json_of(value)
+                && let Value::Object(blocks) = discovery::yaml_to_json(value)
             {
                 let faults = check(&blocks);
                 for found in &faults {
                     let name = format!("{name}{}", found.pointer.replace('/', "."));
-                    fault(discovery::line_at(value, &found.pointer, line), &name, found.reason.clone());
+                    fault(
+                        discovery::find_pointer_line(value, &found.pointer, line),
+                        &name,
+                        found.reason.clone(),
+                    );
                 }
                 if !faults.is_empty() {
                     continue;
@@ -149,10 +153,10 @@ type CheckBlocks = fn(&Map<String, Value>) -> Vec<BlockFault>;
 /// The check of a setting with a block for each registry.
 fn check_of_blocks(name: &str) -> Option<CheckBlocks> {
     match name {
-        "discovery" => Some(::discovery::check),
-        "proxy_cache" => Some(super::cache::check),
-        "wasm" => Some(super::wasm::check),
-        "registration" => Some(::discovery::registration::check),
+        "discovery" => Some(::discovery::check_discovery_blocks),
+        "proxy_cache" => Some(super::cache::check_cache_zones),
+        "wasm" => Some(super::wasm::check_wasm_plugins),
+        "registration" => Some(::discovery::registration::check_registration_blocks),
         _ => None,
     }
 }
@@ -193,7 +197,7 @@ fn texts(setting: &Setting, value: &MarkedYaml<'_>) -> Result<Vec<String>, Strin
     match &value.data {
         YamlData::Sequence(items) => items.iter().map(item).collect(),
         YamlData::Mapping(_) if check_of_blocks(setting.name).is_some() => {
-            Ok(vec![discovery::json_of(value).to_string()])
+            Ok(vec![discovery::yaml_to_json(value).to_string()])
         }
         YamlData::Mapping(_) if setting.takes_map() => Ok(vec![map_as_json(value)?]),
         YamlData::Mapping(_) => Err("takes a plain value, not a map".to_owned()),

@@ -53,7 +53,7 @@ impl Settings {
                 let (_, value) = variables.iter().find(|(found, _)| found == name)?;
                 value.to_str().map(str::to_owned)
             };
-            let (from_file, said) = file::read(path, &lookup, &mut faults);
+            let (from_file, said) = file::read_settings_file(path, &lookup, &mut faults);
             written.override_with(from_file);
             remarks = said;
         }
@@ -71,7 +71,8 @@ impl Settings {
     pub(crate) fn from_file_text(path: &Path, text: &str) -> Result<LoadedSettings, Faults> {
         let mut faults = Vec::new();
         let mut written = WrittenSettings::defaults();
-        let (from_file, remarks) = file::parse(path, text, &|name| std::env::var(name).ok(), &mut faults);
+        let (from_file, remarks) =
+            file::parse_settings_file(path, text, &|name| std::env::var(name).ok(), &mut faults);
         written.override_with(from_file);
         written.assume_etcd_password();
         Self::from_written(&written, faults).map(|settings| LoadedSettings { settings, remarks })

@@ -20,12 +20,14 @@ use tracing_subscriber::filter::Targets;
 
 use super::values::{ErrorLog, ErrorLogFormat, LogTarget, MemoryLimit, Overload, ResourceSource};
 use super::written::SettingTexts;
-pub(super) use access_log_format::{access_log_format, stream_access_log_format};
+pub(super) use access_log_format::{parse_access_log_format, stream_access_log_format};
 pub(super) use acme::{
     acme_authorities, acme_challenges, acme_domains, acme_names, email, external_accounts,
 };
-pub(super) use addresses::{endpoints, family_order, hosts, listener, listeners, name_servers, networks};
-pub(super) use secrets::{admin_key, admin_keys, keyring, secret};
+pub(super) use addresses::{
+    endpoints, family_order, hosts, listener, name_servers, networks, parse_listeners,
+};
+pub(super) use secrets::{parse_admin_key, parse_admin_keys, parse_keyring, secret};
 pub(super) use stream::{stream_listeners, stream_routes};
 
 /// Versions of TLS.
@@ -54,7 +56,7 @@ fn named_list(given: &SettingTexts, check: fn(&str) -> Result<(), String>) -> Re
 }
 
 /// A path.
-pub(super) fn path(given: &SettingTexts) -> Result<PathBuf, String> {
+pub(super) fn parse_path(given: &SettingTexts) -> Result<PathBuf, String> {
     match single(given)? {
         "" => Err("is empty; write a path".to_owned()),
         text => Ok(given.resolve(text)),
@@ -63,7 +65,7 @@ pub(super) fn path(given: &SettingTexts) -> Result<PathBuf, String> {
 
 /// A path, or nothing.
 pub(super) fn optional_path(given: &SettingTexts) -> Result<Option<PathBuf>, String> {
-    if given.values.is_empty() { Ok(None) } else { path(given).map(Some) }
+    if given.values.is_empty() { Ok(None) } else { parse_path(given).map(Some) }
 }
 
 /// Folders, or none.
@@ -112,7 +114,7 @@ pub(super) fn alt_svc(given: &SettingTexts) -> Result<AltSvc, String> {
 }
 
 /// The source of resources.
-pub(super) fn source(given: &SettingTexts) -> Result<ResourceSource, String> {
+pub(super) fn parse_resource_source(given: &SettingTexts) -> Result<ResourceSource, String> {
     match single(given)? {
         "auto" => Ok(ResourceSource::Auto),
         "store" => Ok(ResourceSource::Store),
@@ -162,7 +164,7 @@ pub(super) fn switch(given: &SettingTexts) -> Result<bool, String> {
 }
 
 /// A whole number from `LEAST` to `MOST`.
-pub(super) fn number<const LEAST: u64, const MOST: u64>(given: &SettingTexts) -> Result<u64, String> {
+pub(super) fn parse_number<const LEAST: u64, const MOST: u64>(given: &SettingTexts) -> Result<u64, String> {
     let text = single(given)?;
     let plain = text.replace('_', "");
     match plain.parse::<u64>() {
@@ -174,16 +176,16 @@ pub(super) fn number<const LEAST: u64, const MOST: u64>(given: &SettingTexts) ->
 
 /// As [`number`], as a `usize`.
 pub(super) fn size<const LEAST: u64, const MOST: u64>(given: &SettingTexts) -> Result<usize, String> {
-    number::<LEAST, MOST>(given).map(|number| usize::try_from(number).unwrap_or(usize::MAX))
+    parse_number::<LEAST, MOST>(given).map(|number| usize::try_from(number).unwrap_or(usize::MAX))
 }
 
 /// As [`number`], as a `u32`.
 pub(super) fn count<const LEAST: u64, const MOST: u64>(given: &SettingTexts) -> Result<u32, String> {
-    number::<LEAST, MOST>(given).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
+    parse_number::<LEAST, MOST>(given).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }
 
 /// An amount of memory, `auto` or `off`.
-pub(super) fn memory_limit(given: &SettingTexts) -> Result<MemoryLimit, String> {
+pub(super) fn parse_memory_limit(given: &SettingTexts) -> Result<MemoryLimit, String> {
     let text = single(given)?;
     let (digits, unit) = match text {
         "off" => return Ok(MemoryLimit::Off),
@@ -214,7 +216,7 @@ pub(super) fn overload(given: &SettingTexts) -> Result<Overload, String> {
 }
 
 /// A number of workers, or `auto`.
-pub(super) fn workers(given: &SettingTexts) -> Result<usize, String> {
+pub(super) fn parse_workers(given: &SettingTexts) -> Result<usize, String> {
     match single(given)? {
         "auto" => Ok(available_cores()),
         _ => size::<1, 1_024>(given).map_err(|reason| format!("{reason}; `auto` takes one for each core")),
@@ -264,7 +266,7 @@ pub(super) fn field_name(given: &SettingTexts) -> Result<String, String> {
 }
 
 /// A version in numbers and dots, or `off`.
-pub(super) fn version(given: &SettingTexts) -> Result<Option<String>, String> {
+pub(super) fn parse_version(given: &SettingTexts) -> Result<Option<String>, String> {
     let text = single(given)?;
     if text == "off" {
         return Ok(None);
@@ -278,7 +280,7 @@ pub(super) fn version(given: &SettingTexts) -> Result<Option<String>, String> {
 }
 
 /// Names of built-in plugins; none for `all`.
-pub(super) fn plugins(given: &SettingTexts) -> Result<Option<Vec<String>>, String> {
+pub(super) fn parse_enabled_plugins(given: &SettingTexts) -> Result<Option<Vec<String>>, String> {
     let names = items(given);
     if names == ["all"] {
         return Ok(None);
@@ -295,7 +297,7 @@ pub(super) fn plugins(given: &SettingTexts) -> Result<Option<Vec<String>>, Strin
 }
 
 /// Names of plugins, also of those that are not built in.
-pub(super) fn names(given: &SettingTexts) -> Result<Vec<String>, String> {
+pub(super) fn parse_plugin_names(given: &SettingTexts) -> Result<Vec<String>, String> {
     let is_name =
         |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
     let name = |name: &str| match is_name(name) {
@@ -306,21 +308,21 @@ pub(super) fn names(given: &SettingTexts) -> Result<Vec<String>, String> {
 }
 
 /// The target of the access log.
-pub(super) fn access_log(given: &SettingTexts) -> Result<LogTarget, String> {
+pub(super) fn parse_access_log(given: &SettingTexts) -> Result<LogTarget, String> {
     match single(given)? {
         "off" => Ok(LogTarget::Off),
         "stdout" => Ok(LogTarget::Stdout),
         "stderr" => Err("`stderr` is for the error log; write `stdout`, `off` or a path".to_owned()),
-        _ => path(given).map(LogTarget::File),
+        _ => parse_path(given).map(LogTarget::File),
     }
 }
 
 /// The target of the error log.
-pub(super) fn error_log(given: &SettingTexts) -> Result<ErrorLog, String> {
+pub(super) fn parse_error_log(given: &SettingTexts) -> Result<ErrorLog, String> {
     match single(given)? {
         "stderr" => Ok(ErrorLog::Stderr),
         "stdout" | "off" => Err("is `stderr` or a path; `log_level: off` silences it".to_owned()),
-        _ => path(given).map(ErrorLog::File),
+        _ => parse_path(given).map(ErrorLog::File),
     }
 }
 

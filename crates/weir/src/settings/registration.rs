@@ -9,14 +9,14 @@ use super::written::SettingTexts;
 use super::{SettingFault, Settings, WrittenSettings};
 
 /// The blocks, as one JSON object; nothing is none.
-pub(super) fn parse(given: &SettingTexts) -> Result<Registries, String> {
+pub(super) fn parse_registration(given: &SettingTexts) -> Result<Registries, String> {
     let Some(text) = given.values.first().filter(|text| !text.is_empty()) else {
         return Ok(Registries::default());
     };
     let Ok(Value::Object(blocks)) = serde_json::from_str(text) else {
         return Err("is no JSON object; write `{\"consul\": {\"service\": \"gateway\"}}`".to_owned());
     };
-    match registration::check(&blocks).first() {
+    match registration::check_registration_blocks(&blocks).first() {
         Some(fault) => Err(fault.to_string()),
         None => Ok(Registries(blocks)),
     }

@@ -50,7 +50,7 @@ struct WasmBlock {
 }
 
 /// The plugins, as one JSON object; nothing is none.
-pub(super) fn parse(given: &SettingTexts) -> Result<WasmPlugins, String> {
+pub(super) fn parse_wasm_plugins(given: &SettingTexts) -> Result<WasmPlugins, String> {
     let Some(text) = given.values.first().filter(|text| !text.is_empty()) else {
         return Ok(WasmPlugins::default());
     };
@@ -66,7 +66,7 @@ pub(super) fn parse(given: &SettingTexts) -> Result<WasmPlugins, String> {
 }
 
 /// The fault of a map in a settings file, if it has one.
-pub(super) fn check(written: &Map<String, Value>) -> Vec<BlockFault> {
+pub(super) fn check_wasm_plugins(written: &Map<String, Value>) -> Vec<BlockFault> {
     let checked = read(&Value::Object(written.clone()));
     checked.err().map(|reason| BlockFault { pointer: String::new(), reason }).into_iter().collect()
 }

@@ -25,7 +25,7 @@ type TopAnswers = Result<(Overview, Top), String>;
 ///
 /// # Errors
 /// The terminal cannot be used.
-pub(crate) fn run(
+pub(crate) fn run_live_view(
     mut state: TopState,
     ask: impl Fn(Tab) -> TopAnswers + Send + 'static,
     has_colours: bool,

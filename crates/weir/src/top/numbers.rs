@@ -28,7 +28,7 @@ pub(crate) fn grouped(value: u64) -> String {
 }
 
 /// A share in percent, without the sign: `0.02`, `12.5`, `100`, `0`.
-pub(crate) fn percent(value: f64) -> String {
+pub(crate) fn format_percent(value: f64) -> String {
     match value {
         _ if value <= 0.0 => "0".to_owned(),
         _ if value >= 99.95 => format!("{value:.0}"),
@@ -49,7 +49,7 @@ pub(crate) fn millis(us: Option<u64>) -> String {
 }
 
 /// Bytes of traffic, in thousands: `830 B`, `1.2 kB`, `64.8 MB`.
-pub(crate) fn bytes(value: f64) -> String {
+pub(crate) fn format_bytes(value: f64) -> String {
     let (mut value, mut unit) = (value.max(0.0), 0);
     while value >= 999.5 && unit + 1 < BYTE_UNITS.len() {
         value /= 1_000.0;
@@ -108,7 +108,7 @@ mod tests {
             assert_eq!(rate(value), text);
         }
         for (value, text) in [(0.0, "0"), (0.024, "0.02"), (12.54, "12.5"), (100.0, "100")] {
-            assert_eq!(percent(value), text);
+            assert_eq!(format_percent(value), text);
         }
         for (us, text) in
             [(None, "-"), (Some(420), "0.42"), (Some(11_840), "11.8"), (Some(1_240_000), "1,240")]
@@ -116,7 +116,7 @@ mod tests {
             assert_eq!(millis(us), text);
         }
         for (value, text) in [(0.0, "0 B"), (830.0, "830 B"), (1_240.0, "1.2 kB"), (64.8e6, "64.8 MB")] {
-            assert_eq!(bytes(value), text);
+            assert_eq!(format_bytes(value), text);
         }
         assert_eq!(mebibytes(86 << 20), "86 MiB");
         assert_eq!(time_of_day(1_767_225_731_000), "00:02:11");

@@ -2,7 +2,7 @@
 //! size and for plain output.
 
 use super::data::{NOW_S, Now, Overview, Top, TopRow};
-use super::numbers::{UNKNOWN, bytes, clean, mebibytes, millis, percent, rate, time_of_day};
+use super::numbers::{UNKNOWN, clean, format_bytes, format_percent, mebibytes, millis, rate, time_of_day};
 use super::state::TopState;
 use super::table::{Mark, ScreenLine, Tab, Tone, TonedText, lines, rest};
 use crate::terminal::Paint;
@@ -105,7 +105,7 @@ fn figures(now: &Now) -> [TonedText; 6] {
     [
         TonedText::plain(format!("{}/s in {NOW_S} s", number(now.requests))),
         TonedText::toned(
-            format!("5xx {} %", failing.map_or_else(|| UNKNOWN.to_owned(), percent)),
+            format!("5xx {} %", failing.map_or_else(|| UNKNOWN.to_owned(), format_percent)),
             Mark::of_share(failing.unwrap_or_default()).tone(),
         ),
         TonedText::plain(format!("p50 {} p99 {} ms", millis(now.p50_us), millis(now.p99_us))),
@@ -192,12 +192,12 @@ fn details(tab: Tab, row: &TopRow) -> Vec<ScreenLine> {
         vec![TonedText::plain(format!(
             "{}/s, {} % of all   4xx {} %   5xx {} %   mean {} ms   p99 {} ms   {}/s",
             rate(row.rps),
-            percent(row.share),
-            percent(row.p4xx),
-            percent(row.p5xx),
+            format_percent(row.share),
+            format_percent(row.p4xx),
+            format_percent(row.p5xx),
             millis(Some(row.mean_us)),
             millis(row.p99_us),
-            bytes(row.bytes),
+            format_bytes(row.bytes),
         ))],
     ];
     let command = match tab {

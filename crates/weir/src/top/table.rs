@@ -2,7 +2,7 @@
 //! are left out on a narrow terminal.
 
 use super::data::{Attention, Overview, Top, TopRow};
-use super::numbers::{UNKNOWN, bytes, clean, millis, percent, rate, time_of_day};
+use super::numbers::{UNKNOWN, clean, format_bytes, format_percent, millis, rate, time_of_day};
 
 /// The kinds of rows, in the order of their tabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,12 +180,12 @@ impl TopColumn {
                 let cells = (row.share / 100.0 * SHARE_WIDTH as f64).round().clamp(0.0, SHARE_WIDTH as f64);
                 TonedText { text: "▇".repeat(cells as usize), tone: Tone::Accent }
             }
-            TopColumn::Refused => TonedText::plain(percent(row.p4xx)),
+            TopColumn::Refused => TonedText::plain(format_percent(row.p4xx)),
             TopColumn::Failing => {
-                TonedText { text: percent(row.p5xx), tone: Mark::of_share(row.p5xx).tone() }
+                TonedText { text: format_percent(row.p5xx), tone: Mark::of_share(row.p5xx).tone() }
             }
             TopColumn::P99 => TonedText::plain(millis(row.p99_us)),
-            TopColumn::Bytes => TonedText::plain(bytes(row.bytes)),
+            TopColumn::Bytes => TonedText::plain(format_bytes(row.bytes)),
             TopColumn::Upstream => text(row.upstream.as_ref().or(row.service.as_ref())),
             TopColumn::Group => text(row.group.as_ref()),
             TopColumn::State => {

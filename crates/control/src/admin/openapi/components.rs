@@ -23,10 +23,10 @@ pub(super) fn camel(name: &str) -> String {
 }
 
 /// Adds the schemas of objects and plugins to those of the templates.
-pub(super) fn add(catalog: &PluginCatalog, components: &mut Value) {
+pub(super) fn add_component_schemas(catalog: &PluginCatalog, components: &mut Value) {
     let Some(all) = components.as_object_mut() else { return };
     for kind in ObjectKind::ALL {
-        add_kind(kind, to_2020_12(schemas::of(kind)), all);
+        add_kind(kind, to_2020_12(schemas::find_object_schema(kind)), all);
     }
     for manager in schemas::secret_managers() {
         let (written, _) = schemas::secret_manager(manager).expect("it is in the list of managers");

@@ -10,8 +10,8 @@ use super::template;
 use crate::admin::kinds;
 
 /// Adds the paths of every kind to a document, in short forms, and the schemas of their answers.
-pub(super) fn add(document: &mut Value) {
-    let examples = template::parse(include_str!("examples.json"));
+pub(super) fn add_object_paths(document: &mut Value) {
+    let examples = template::parse_template(include_str!("examples.json"));
     let others = std::mem::replace(&mut document["paths"], json!({}));
     for kind in ObjectKind::ALL {
         let of_kind = ObjectCollection::new(kind, format!("/{}", kind.collection()), String::new());
@@ -96,7 +96,7 @@ impl ObjectCollection {
             ("@id", self.id.1),
         ];
         let text = include_str!("objects.json").to_owned();
-        template::parse(&names.iter().fold(text, |text, (mark, name)| text.replace(mark, name)))
+        template::parse_template(&names.iter().fold(text, |text, (mark, name)| text.replace(mark, name)))
     }
 
     fn add(&self, examples: &Value, paths: &mut Value) {

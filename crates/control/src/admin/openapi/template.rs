@@ -8,12 +8,12 @@
 use serde_json::{Map, Value, json};
 
 /// A template as JSON; it is part of the program, so it parses.
-pub(super) fn parse(text: &str) -> Value {
+pub(super) fn parse_template(text: &str) -> Value {
     serde_json::from_str(text).expect("the templates are JSON")
 }
 
 /// Writes every short form of a document out.
-pub(super) fn expand(document: &mut Value, lists: &Value) {
+pub(super) fn expand_short_forms(document: &mut Value, lists: &Value) {
     let components = &mut document["components"];
     values(&mut components["schemas"]).for_each(|value| schema(value, lists));
     values(&mut components["parameters"]).for_each(|value| parameter(value, lists));

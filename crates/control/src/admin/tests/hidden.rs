@@ -77,7 +77,7 @@ fn client_key_is_hidden_and_kept() {
         ("routes/1", &route, "/upstream/tls"),
     ] {
         let path = format!("/apisix/admin/{target}");
-        let key = crate::stored_key::parse(target).unwrap();
+        let key = crate::stored_key::parse_stored_key(target).unwrap();
         // The stored key is there, and the answer does not have it.
         let check = |method: &str, status: u16, body: &Value| {
             let (found, answer) = talk.rig.json(method, &path, body);

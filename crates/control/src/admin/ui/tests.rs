@@ -30,7 +30,7 @@ fn ask_bytes(
 ) -> (u16, http::HeaderMap, Bytes) {
     let request = Request::builder().method(method).uri(target).header("accept-encoding", codings);
     let (head, ()) = request.body(()).unwrap().into_parts();
-    let (head, body) = answer(files, &head).into_parts();
+    let (head, body) = answer_dashboard(files, &head).into_parts();
     (head.status.as_u16(), head.headers, body)
 }
 
@@ -208,7 +208,7 @@ fn every_answer_has_the_security_fields() {
 
 #[test]
 fn paths_of_the_dashboard_are_told_apart() {
-    let check = |path: &str, expected: bool| assert_eq!(is_ours(path), expected, "{path}");
+    let check = |path: &str, expected: bool| assert_eq!(is_dashboard_path(path), expected, "{path}");
     check("/ui", true);
     check("/ui/", true);
     check("/ui/a/b", true);

@@ -15,7 +15,7 @@ use model::search::{CERTIFICATE_FIELDS, Searchable};
 use serde_json::{Value, json};
 
 use crate::admin::call::{AdminParts, Call};
-use crate::serve::list_query::{filter, limit, now_ms};
+use crate::serve::list_query::{limit, now_ms, parse_filter};
 use crate::serve::{RefusalResponse, respond};
 use crate::summary::{ListState, Summary};
 
@@ -47,9 +47,9 @@ struct CertificateContent {
 }
 
 /// Answers `weir/certificates?q=&limit=`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
+pub(super) async fn answer_certificates(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     let listed = async {
-        let filter = filter(&call.query, &CERTIFICATE_FIELDS)?;
+        let filter = parse_filter(&call.query, &CERTIFICATE_FIELDS)?;
         let limit = limit(&call.query, LIMIT_MAX, LIMIT_MAX)?;
         let parts = Arc::clone(parts);
         let entries = respond::blocking(move || entries(&parts)).await?;
@@ -76,7 +76,7 @@ fn entries(parts: &AdminParts) -> Vec<CertificateEntry> {
         .map(|summary| of_object(summary, reports.get(&summary.key.id), &hosts, now_ms))
         .collect();
     add_orders(parts, &mut entries, now_ms);
-    entries.extend(parts.certificate_file.as_deref().map(|path| file::entry(path, now_ms)));
+    entries.extend(parts.certificate_file.as_deref().map(|path| file::read_certificate_file(path, now_ms)));
     entries.sort_by(|left, right| left.order().cmp(&right.order()));
     entries
 }

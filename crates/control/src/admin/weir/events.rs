@@ -24,7 +24,7 @@ use crate::serve::role::Role;
 use crate::serve::streamed::Streamed;
 
 /// Answers `weir/events`.
-pub(super) fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
+pub(super) fn answer_events(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     let topics = match Topics::read(call.query.get("topics")) {
         Ok(topics) => topics,
         Err(name) => {
@@ -38,7 +38,7 @@ pub(super) fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     let Some(place) = place else {
         let reason =
             "too many event streams are open; close a page of this instance, or ask weir/overview instead";
-        return respond::error(StatusCode::TOO_MANY_REQUESTS, reason);
+        return respond::error_response(StatusCode::TOO_MANY_REQUESTS, reason);
     };
     let (sender, streamed) = Streamed::channel(QUEUE);
     tokio::spawn(send_events(Arc::clone(parts), topics, Outlet { sender, lost: 0 }, place));
@@ -56,7 +56,7 @@ pub(super) fn event_stream(streamed: Streamed) -> Response<Bytes> {
 }
 
 /// One event in the form of the stream.
-pub(super) fn event(name: &str, data: &Value) -> Bytes {
+pub(super) fn format_event(name: &str, data: &Value) -> Bytes {
     // JSON has no line ends, which would end the field.
     Bytes::from(format!("event: {name}\ndata: {data}\n\n"))
 }
@@ -105,13 +105,13 @@ struct Outlet {
 impl Outlet {
     fn send(&mut self, name: &str, data: &Value) -> Result<(), Gone> {
         if self.lost > 0 {
-            if !self.offer(event("lagged", &json!({ "lost": self.lost })))? {
+            if !self.offer(format_event("lagged", &json!({ "lost": self.lost })))? {
                 self.lost += 1;
                 return Ok(());
             }
             self.lost = 0;
         }
-        let was_sent = self.offer(event(name, data))?;
+        let was_sent = self.offer(format_event(name, data))?;
         self.lost += u64::from(!was_sent);
         Ok(())
     }

@@ -14,7 +14,7 @@ use model::search::{OBJECT_FIELDS, SearchFilter};
 use serde_json::{Value, json};
 
 use crate::admin::call::{AdminParts, Call};
-use crate::serve::list_query::{collection, filter, limit, now_ms, whole_number};
+use crate::serve::list_query::{collection, limit, now_ms, parse_filter, whole_number};
 use crate::serve::query::Query;
 use crate::serve::{RefusalResponse, respond};
 use crate::summary::{Rates, SummaryRow};
@@ -34,7 +34,7 @@ struct ObjectListQuery {
 }
 
 /// Answers `weir/objects/KIND` and `weir/objects/consumers/USERNAME/credentials`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, path: &[String], call: &Call) -> Response<Bytes> {
+pub(super) async fn answer_objects(parts: &Arc<AdminParts>, path: &[String], call: &Call) -> Response<Bytes> {
     let asked = question(path, &call.query);
     let listed = match asked {
         Ok(question) => {
@@ -55,7 +55,7 @@ fn question(path: &[String], query: &Query) -> Result<ObjectListQuery, RefusalRe
     Ok(ObjectListQuery {
         kind,
         prefix: consumer.map(|consumer| format!("{consumer}/")),
-        filter: filter(query, &OBJECT_FIELDS)?,
+        filter: parse_filter(query, &OBJECT_FIELDS)?,
         order: ListOrder::parse(query.get("sort").unwrap_or("id"))?,
         offset: usize::try_from(offset).unwrap_or(usize::MAX),
         limit: limit(query, LIMIT_DEFAULT, LIMIT_MAX)?,
@@ -77,7 +77,7 @@ fn list(parts: &AdminParts, question: &ObjectListQuery) -> Value {
         }
     }
     let matched = rows.len();
-    let facets = facets::count(&rows);
+    let facets = facets::count_facets(&rows);
     let details = Details::new(&parts.reports, &view, question.kind);
     question.order.sort(&mut rows, &details);
     let page = rows.iter().skip(question.offset).take(question.limit);

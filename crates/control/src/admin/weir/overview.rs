@@ -13,22 +13,22 @@ use super::marks::revision_marks;
 use crate::admin::call::{AdminParts, Call};
 use crate::serve::RefusalResponse;
 use crate::serve::list_query::{now_ms, whole_number};
-use crate::serve::respond::{self, refused};
+use crate::serve::respond::{self, refuse_request};
 
 /// Answers `weir/overview`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
+pub(super) async fn answer_overview(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     overview(parts, call).await.unwrap_or_else(|refusal| *refusal)
 }
 
 async fn overview(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes>, RefusalResponse> {
     let minutes = whole_number(&call.query, "minutes")?.unwrap_or(MINUTES_MAX);
     if !(MINUTES_MIN..=MINUTES_MAX).contains(&minutes) {
-        return Err(refused(format!("the argument minutes must be {MINUTES_MIN} to {MINUTES_MAX}")));
+        return Err(refuse_request(format!("the argument minutes must be {MINUTES_MIN} to {MINUTES_MAX}")));
     }
     let (step, step_ms) = match whole_number(&call.query, "step")? {
         None | Some(10) => (TrafficInterval::TenSeconds, 10_000),
         Some(1) => (TrafficInterval::Second, 1_000),
-        Some(_) => return Err(refused("the argument step must be 1 or 10, in seconds")),
+        Some(_) => return Err(refuse_request("the argument step must be 1 or 10, in seconds")),
     };
     let since = whole_number(&call.query, "since")?.unwrap_or(0);
     let most = usize::try_from(minutes * 60_000 / step_ms).unwrap_or(usize::MAX);
@@ -80,7 +80,7 @@ pub(super) fn now_value(now: Option<&TrafficNow>) -> Value {
     for (name, read) in FIGURES {
         body.insert((*name).to_owned(), now.map_or(Value::Null, |now| read(&now.point.figures)));
     }
-    let requests = now.map(|now| rounded(now.point.figures.requests()));
+    let requests = now.map(|now| round_number(now.point.figures.requests()));
     let more = [
         ("requests", json!(requests)),
         ("requests_total", json!(now.map(|now| now.requests_total))),
@@ -97,23 +97,23 @@ type FigureReader = fn(&Figures) -> Value;
 
 /// The names of the figures.
 const FIGURES: &[(&str, FigureReader)] = &[
-    ("req_2xx", |figures| rounded(figures.successes)),
-    ("req_3xx", |figures| rounded(figures.redirections)),
-    ("req_4xx", |figures| rounded(figures.client_errors)),
-    ("req_5xx", |figures| rounded(figures.server_errors)),
-    ("req_other", |figures| rounded(figures.other)),
+    ("req_2xx", |figures| round_number(figures.successes)),
+    ("req_3xx", |figures| round_number(figures.redirections)),
+    ("req_4xx", |figures| round_number(figures.client_errors)),
+    ("req_5xx", |figures| round_number(figures.server_errors)),
+    ("req_other", |figures| round_number(figures.other)),
     ("p50_us", |figures| figures.p50_us.into()),
     ("p90_us", |figures| figures.p90_us.into()),
     ("p99_us", |figures| figures.p99_us.into()),
-    ("bytes", |figures| rounded(figures.bytes)),
-    ("cpu", |figures| rounded(figures.cpu)),
+    ("bytes", |figures| round_number(figures.bytes)),
+    ("cpu", |figures| round_number(figures.cpu)),
     ("rss", |figures| figures.resident_bytes.into()),
-    ("in_flight", |figures| rounded(figures.in_flight)),
-    ("connections", |figures| rounded(figures.connections)),
+    ("in_flight", |figures| round_number(figures.in_flight)),
+    ("connections", |figures| round_number(figures.connections)),
 ];
 
 /// A number with three decimals at most, which is more than counts of seconds say.
-pub(super) fn rounded(value: f64) -> Value {
+pub(super) fn round_number(value: f64) -> Value {
     let rounded = (value * 1_000.0).round() / 1_000.0;
     // A whole number is written without a decimal point.
     if rounded.fract() == 0.0 && rounded.abs() < 1e15 { (rounded as i64).into() } else { rounded.into() }
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn numbers_are_short() {
         for (value, text) in [(0.0, "0"), (1.0 / 3.0, "0.333"), (1_206.0, "1206"), (0.000_1, "0")] {
-            assert_eq!(rounded(value).to_string(), text);
+            assert_eq!(round_number(value).to_string(), text);
         }
     }
 }

@@ -15,16 +15,16 @@ use crate::admin::resources::refusal_of_write;
 use crate::plan::ConfigPlan;
 use crate::reconcile::Author;
 use crate::reconcile::whole::{
-    ApplyOutcome, ApplyRequest, DesiredSet, DesiredState, WholeRefused, plan as plan_of,
+    ApplyOutcome, ApplyRequest, DesiredSet, DesiredState, WholeRefused, plan_set as plan_of,
 };
 use crate::serve::RefusalResponse;
 use crate::serve::list_query::whole_number;
 use crate::serve::query::Query;
-use crate::serve::respond::{self, refused};
+use crate::serve::respond::{self, refuse_request};
 use crate::source::file::{ConfigDocument, FileFault};
 
 /// Answers one command. It reads the body as it was sent, which may be YAML.
-pub(in crate::admin) async fn answer(
+pub(in crate::admin) async fn answer_plan(
     parts: &Arc<AdminParts>,
     method: &Method,
     command: SetCommand,
@@ -52,14 +52,14 @@ async fn plan(
 ) -> Result<Response<Bytes>, RefusalResponse> {
     let plan = if let Some(from) = whole_number(query, FROM)? {
         let Some(to) = whole_number(query, TO)? else {
-            return Err(refused("the argument to is missing: weir/plan?from=REVISION&to=REVISION"));
+            return Err(refuse_request("the argument to is missing: weir/plan?from=REVISION&to=REVISION"));
         };
         let planned = parts.reconcile.run(move |control| control.plan_between(from, to)).await;
-        planned.ok_or_else(respond::busy)?.map_err(|refused| Box::new(refusal(refused, None)))?
+        planned.ok_or_else(respond::busy)?.map_err(|refused| Box::new(answer_set_refusal(refused, None)))?
     } else if query.get(TO).is_some() {
         let version = whole_number(query, TO)?.unwrap_or_default();
         let planned = parts.reconcile.run(move |reconciler| reconciler.plan_back(version)).await;
-        planned.ok_or_else(respond::busy)?.map_err(|refused| Box::new(refusal(refused, None)))?
+        planned.ok_or_else(respond::busy)?.map_err(|refused| Box::new(answer_set_refusal(refused, None)))?
     } else {
         let (document, set) = read(query, body).await?;
         let (view, catalog) = (parts.view.load(), parts.catalog());
@@ -93,7 +93,7 @@ async fn rollback(
     author: Author,
 ) -> Result<Response<Bytes>, RefusalResponse> {
     let Some(version) = whole_number(query, TO)? else {
-        return Err(refused("the argument to is missing: weir/rollback?to=REVISION"));
+        return Err(refuse_request("the argument to is missing: weir/rollback?to=REVISION"));
     };
     let (expect, lenient) = (whole_number(query, EXPECT)?, switch(query, "force")?);
     change(parts, ApplyRequest { wanted: DesiredState::Version(version), expect, lenient, author }, None)
@@ -113,7 +113,7 @@ async fn change(
             respond::warn_of(&mut response, &parts.view.load().snapshot, keys);
             Ok(response)
         }
-        Err(refused) => Err(Box::new(refusal(refused, document.as_ref()))),
+        Err(refused) => Err(Box::new(answer_set_refusal(refused, document.as_ref()))),
     }
 }
 
@@ -154,7 +154,10 @@ async fn read(query: &Query, body: &Bytes) -> Result<(ConfigDocument, DesiredSet
 }
 
 /// The answer to a refused change.
-pub(in crate::admin) fn refusal(refused: WholeRefused, document: Option<&ConfigDocument>) -> Response<Bytes> {
+pub(in crate::admin) fn answer_set_refusal(
+    refused: WholeRefused,
+    document: Option<&ConfigDocument>,
+) -> Response<Bytes> {
     match refused {
         WholeRefused::Write(refused) => refusal_of_write(refused),
         WholeRefused::Faulty(faults) => faulty(&faults, document),
@@ -205,7 +208,7 @@ fn switch(query: &Query, name: &str) -> Result<bool, RefusalResponse> {
     match query.get(name) {
         None | Some("false") => Ok(false),
         Some("true" | "") => Ok(true),
-        Some(_) => Err(refused(format!("the argument {name} must be true or false"))),
+        Some(_) => Err(refuse_request(format!("the argument {name} must be true or false"))),
     }
 }
 

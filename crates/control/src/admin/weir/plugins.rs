@@ -15,15 +15,16 @@ use crate::plugin_pages;
 use crate::serve::respond;
 
 /// Answers `weir/plugins` and `weir/plugins/NAME`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, name: Option<String>) -> Response<Bytes> {
+pub(super) async fn answer_plugin_catalog(parts: &Arc<AdminParts>, name: Option<String>) -> Response<Bytes> {
     let parts = Arc::clone(parts);
     let answered = respond::blocking(move || match name {
         None => list(&parts),
         Some(name) => match parts.catalog().get(&name) {
             Some(plugin) => one(&parts, plugin),
-            None => {
-                respond::error(StatusCode::NOT_FOUND, format!("there is no plugin {name} in this instance"))
-            }
+            None => respond::error_response(
+                StatusCode::NOT_FOUND,
+                format!("there is no plugin {name} in this instance"),
+            ),
         },
     });
     answered.await.unwrap_or_else(|refusal| *refusal)
@@ -72,14 +73,15 @@ fn one(parts: &AdminParts, plugin: &CatalogPlugin) -> Response<Bytes> {
     let mut described = describe(plugin);
     described["used_by"] = json!(used_by);
     described["used"] = used.into();
-    described["docs"] = json!(plugin_pages::page(name).map_or("", |page| page.text));
+    described["docs"] = json!(plugin_pages::find_plugin_page(name).map_or("", |page| page.text));
     respond::json(StatusCode::OK, &described)
 }
 
 fn describe(plugin: &CatalogPlugin) -> Value {
     let info = plugin.info();
-    let group = apisix_plugins::find(&info.name).map_or(EXTENSION, |plugin| plugin.family.title());
-    let summary = plugin_pages::page(&info.name).map(|page| page.summary.replace('\n', " "));
+    let group =
+        apisix_plugins::find_apisix_plugin(&info.name).map_or(EXTENSION, |plugin| plugin.family.title());
+    let summary = plugin_pages::find_plugin_page(&info.name).map(|page| page.summary.replace('\n', " "));
     json!({
         "name": info.name,
         "summary": summary.unwrap_or_default(),

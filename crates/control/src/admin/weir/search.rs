@@ -10,14 +10,14 @@ use model::search::{OBJECT_FIELDS, SearchFilter};
 use serde_json::{Value, json};
 
 use crate::admin::call::{AdminParts, Call};
-use crate::serve::list_query::{filter, limit, now_ms};
+use crate::serve::list_query::{limit, now_ms, parse_filter};
 use crate::serve::{RefusalResponse, respond};
 use crate::summary::{Summary, SummaryRow};
 
 /// Answers `weir/search?q=&limit=`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
+pub(super) async fn answer_search(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     let found = async {
-        let filter = filter(&call.query, &OBJECT_FIELDS)?;
+        let filter = parse_filter(&call.query, &OBJECT_FIELDS)?;
         let limit = limit(&call.query, LIMIT_DEFAULT, LIMIT_MAX)?;
         let text = call.query.get("q").unwrap_or_default().trim().to_lowercase();
         let parts = Arc::clone(parts);

@@ -11,7 +11,7 @@ use crate::serve::respond;
 use crate::serve::role::Role;
 
 /// The role of the caller's key, the identity of the instance, and the features and kinds that it has.
-pub(super) fn answer(parts: &AdminParts, call: &Call) -> Response<Bytes> {
+pub(super) fn answer_session(parts: &AdminParts, call: &Call) -> Response<Bytes> {
     let instance = &parts.reports.instance;
     let role = match call.role {
         Role::Admin => "admin",

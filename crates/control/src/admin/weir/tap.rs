@@ -9,14 +9,14 @@ use serde_json::json;
 
 use super::events::event_stream;
 use crate::admin::call::{AdminParts, Call};
-use crate::serve::list_query::{filter, limit, number_to};
+use crate::serve::list_query::{limit, number_to, parse_filter};
 use crate::serve::role::Role;
 use crate::serve::streamed::Streamed;
 use crate::serve::{RefusalResponse, respond};
 use crate::tap::{QUEUE, RATE_MAX, READERS_MAX, TapHub, TapQuery};
 
 /// Follows requests as server-sent events, with the arguments `q`, `rate` and `timeline`.
-pub(super) fn follow(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
+pub(super) fn answer_tap(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     try_follow(parts, call).unwrap_or_else(|refusal| *refusal)
 }
 
@@ -24,7 +24,7 @@ fn try_follow(parts: &AdminParts, call: &Call) -> Result<Response<Bytes>, Refusa
     let hub = hub(parts)?;
     let rate = number_to(&call.query, "rate", RATE_DEFAULT, RATE_MAX as usize)?;
     let wanted = TapQuery {
-        filter: filter(&call.query, &TRAFFIC_FIELDS)?,
+        filter: parse_filter(&call.query, &TRAFFIC_FIELDS)?,
         rate: u32::try_from(rate).unwrap_or(RATE_MAX),
         timeline: matches!(call.query.get("timeline"), Some("1" | "true" | "")),
         hides_queries: hides_queries(call),
@@ -36,7 +36,7 @@ fn try_follow(parts: &AdminParts, call: &Call) -> Result<Response<Bytes>, Refusa
         let message = format!(
             "requests have as many readers as they may have ({READERS_MAX}); close one of them first"
         );
-        return Err(Box::new(respond::error(StatusCode::TOO_MANY_REQUESTS, message)));
+        return Err(Box::new(respond::error_response(StatusCode::TOO_MANY_REQUESTS, message)));
     }
     tracing::info!(by = %call.author, "requests are being followed");
     Ok(event_stream(streamed))
@@ -45,7 +45,7 @@ fn try_follow(parts: &AdminParts, call: &Call) -> Result<Response<Bytes>, Refusa
 /// `{"list": [...], "lost"}`: failures of the gateway and of upstreams, the newest first.
 pub(super) fn failures(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     let answered = || {
-        let (hub, filter) = (hub(parts)?, filter(&call.query, &TRAFFIC_FIELDS)?);
+        let (hub, filter) = (hub(parts)?, parse_filter(&call.query, &TRAFFIC_FIELDS)?);
         let limit = limit(&call.query, FAILURES_DEFAULT, FAILURES_MAX)?;
         let (list, lost) = hub.failures(&filter, hides_queries(call), limit);
         Ok(respond::json(StatusCode::OK, &json!({ "list": list, "lost": lost })))

@@ -10,15 +10,15 @@ use model::{ObjectKey, ObjectKind};
 use serde_json::{Value, json};
 
 use super::attention::object_path;
-use super::overview::rounded;
+use super::overview::round_number;
 use crate::admin::call::{AdminParts, Call};
 use crate::serve::RefusalResponse;
 use crate::serve::list_query::{limit, whole_number};
-use crate::serve::respond::{self, refused};
+use crate::serve::respond::{self, refuse_request};
 use crate::view::View;
 
 /// Answers `weir/top`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
+pub(super) async fn answer_top(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     let asked = match TopQuery::read(call) {
         Ok(asked) => asked,
         Err(refusal) => return *refusal,
@@ -77,12 +77,12 @@ impl TopQuery {
         let by = call.query.get("by").unwrap_or("routes");
         let Some((_, by)) = By::NAMES.into_iter().find(|(name, _)| *name == by) else {
             let names = By::NAMES.map(|(name, _)| name).join(", ");
-            return Err(refused(format!("the argument by must be one of {names}")));
+            return Err(refuse_request(format!("the argument by must be one of {names}")));
         };
         let window_s = whole_number(&call.query, "window")?.unwrap_or(WINDOW_MAX_S);
         if !(WINDOW_MIN_S..=WINDOW_MAX_S).contains(&window_s) {
             let message = format!("the argument window must be {WINDOW_MIN_S} to {WINDOW_MAX_S}, in seconds");
-            return Err(refused(message));
+            return Err(refuse_request(message));
         }
         Ok(TopQuery { by, window_s, limit: limit(&call.query, LIMIT_DEFAULT, LIMIT_MAX)? })
     }
@@ -93,10 +93,10 @@ impl TopQuery {
         }
         let list: Vec<Value> = top.rows.iter().map(|row| self.row(row, &top, view)).collect();
         json!({
-            "window_s": rounded(top.seconds),
-            "total": rounded(top.total),
+            "window_s": round_number(top.seconds),
+            "total": round_number(top.total),
             "list": list,
-            "other": { "rps": rounded(top.other), "count": top.other_count },
+            "other": { "rps": round_number(top.other), "count": top.other_count },
         })
     }
 
@@ -105,13 +105,13 @@ impl TopQuery {
             "id": &*row.id,
             "name": null,
             "match": null,
-            "rps": rounded(row.requests),
-            "share": rounded(if top.total > 0.0 { row.requests * 100.0 / top.total } else { 0.0 }),
-            "p4xx": rounded(row.client_errors),
-            "p5xx": rounded(row.server_errors),
+            "rps": round_number(row.requests),
+            "share": round_number(if top.total > 0.0 { row.requests * 100.0 / top.total } else { 0.0 }),
+            "p4xx": round_number(row.client_errors),
+            "p5xx": round_number(row.server_errors),
             "mean_us": row.mean_us,
             "p99_us": row.p99_us,
-            "bytes": rounded(row.bytes),
+            "bytes": round_number(row.bytes),
         });
         match self.by {
             By::Routes => {

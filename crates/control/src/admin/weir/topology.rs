@@ -16,16 +16,16 @@ use crate::admin::call::{AdminParts, Call};
 use crate::references;
 use crate::route_target::{self, RouteTarget};
 use crate::serve::RefusalResponse;
-use crate::serve::list_query::{limit, object};
+use crate::serve::list_query::{limit, parse_object_key};
 use crate::serve::query::segments;
-use crate::serve::respond::{self, refused};
+use crate::serve::respond::{self, refuse_request};
 use crate::summary::{EndpointRates, ListState, Rates, Summary};
 use crate::view::View;
 
 use graph::{Graph, GraphColumn};
 
 /// Answers `weir/topology?focus=KIND/ID&limit=`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
+pub(super) async fn answer_topology(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     let found = async {
         let focus = focus(call.query.get("focus").unwrap_or_default())?;
         let limit = limit(&call.query, LIMIT_DEFAULT, LIMIT_MAX)?;
@@ -41,9 +41,9 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
 }
 
 fn focus(text: &str) -> Result<ObjectKey, RefusalResponse> {
-    let key = object(&segments(text)).ok();
+    let key = parse_object_key(&segments(text)).ok();
     key.filter(|key| matches!(key.kind, ObjectKind::Route | ObjectKind::Service | ObjectKind::Upstream))
-        .ok_or_else(|| refused("the argument focus must be routes/ID, services/ID or upstreams/ID"))
+        .ok_or_else(|| refuse_request("the argument focus must be routes/ID, services/ID or upstreams/ID"))
 }
 
 /// The view with what a drawing asks it for.
@@ -132,7 +132,7 @@ impl Surroundings<'_> {
     fn targets(&self, key: &ObjectKey) -> Vec<RouteTarget> {
         let Some(object) = self.view.snapshot.get(key) else { return Vec::new() };
         let mut targets: Vec<RouteTarget> =
-            route_target::of(&self.view.snapshot, object).into_iter().collect();
+            route_target::find_route_target(&self.view.snapshot, object).into_iter().collect();
         for upstream in references::upstreams_in_plugins(object) {
             let target = RouteTarget::Upstream(upstream);
             if !targets.contains(&target) {

@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 
 use crate::admin::call::{AdminParts, Call};
 use crate::references::{self, ObjectReference};
-use crate::serve::list_query::{limit, object};
+use crate::serve::list_query::{limit, parse_object_key};
 use crate::serve::{RefusalResponse, respond};
 use crate::view::View;
 
 /// Answers `weir/usage/KIND/ID?limit=`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, path: &[String], call: &Call) -> Response<Bytes> {
+pub(super) async fn answer_usage(parts: &Arc<AdminParts>, path: &[String], call: &Call) -> Response<Bytes> {
     let found = async {
-        let key = object(path)?;
+        let key = parse_object_key(path)?;
         let limit = limit(&call.query, LIMIT_MAX, LIMIT_MAX)?;
         let view = parts.view.load();
         respond::blocking(move || usage(&view, &key, limit)).await
@@ -35,7 +35,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, path: &[String], call: &Call
 fn usage(view: &View, key: &ObjectKey, limit: usize) -> Option<Value> {
     let own = view.written(key)?;
     let own = serde_json::from_str(&own.text).unwrap_or_default();
-    let uses = references::of(key, &own);
+    let uses = references::find_references(key, &own);
     // Most plugins have no metadata object, and one that was not written is not named.
     let uses = uses.iter().filter(|named| {
         named.target.kind != ObjectKind::PluginMetadata || view.written(&named.target).is_some()
@@ -46,7 +46,7 @@ fn usage(view: &View, key: &ObjectKey, limit: usize) -> Option<Value> {
     for user in &users {
         let Some(written) = view.written(user) else { continue };
         let value = serde_json::from_str(&written.text).unwrap_or_default();
-        let names = references::of(user, &value);
+        let names = references::find_references(user, &value);
         let names: Vec<&ObjectReference> = names.iter().filter(|named| named.target == *key).collect();
         total += usize::from(!names.is_empty());
         used_by.extend(names.iter().map(|named| describe(user, &named.pointer)));

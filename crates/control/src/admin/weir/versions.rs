@@ -7,7 +7,7 @@ use http::{Response, StatusCode};
 use model::ObjectKey;
 use serde_json::{Value, json};
 
-use super::plan::refusal;
+use super::plan::answer_set_refusal;
 use crate::admin::call::{AdminParts, Call};
 use crate::hidden::places::with_hidden_secrets;
 use crate::object_path::ObjectPath;
@@ -15,12 +15,16 @@ use crate::plan::{ConfigPlan, ObjectChange};
 use crate::reconcile::versions::{VersionFilter, VersionList};
 use crate::serve::RefusalResponse;
 use crate::serve::list_query::{limit, whole_number};
-use crate::serve::respond::{self, refused};
+use crate::serve::respond::{self, refuse_request};
 use crate::source::store::RevisionInfo;
 use crate::stored_key;
 
 /// Answers `weir/versions`, `weir/versions/N` and `weir/versions/N/objects/KIND/ID`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, path: &[String], call: &Call) -> Response<Bytes> {
+pub(super) async fn answer_versions(
+    parts: &Arc<AdminParts>,
+    path: &[String],
+    call: &Call,
+) -> Response<Bytes> {
     let answered = match path {
         [] => list(parts, call).await,
         [version] => one(parts, call, version).await,
@@ -44,8 +48,8 @@ async fn list(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes>, R
 /// The filter of a list: `key=routes/shop`, `by=ana`, `since=MILLISECONDS`.
 fn filter(call: &Call) -> Result<VersionFilter, RefusalResponse> {
     let key = |text: &str| {
-        let key = stored_key::parse(text.trim_start_matches('/'));
-        key.ok_or_else(|| refused("the argument key must be the key of an object, such as routes/1"))
+        let key = stored_key::parse_stored_key(text.trim_start_matches('/'));
+        key.ok_or_else(|| refuse_request("the argument key must be the key of an object, such as routes/1"))
     };
     let key = call.query.get("key").map(key).transpose()?;
     let by = call.query.get("by").map(str::trim).filter(|by| !by.is_empty()).map(str::to_lowercase);
@@ -77,7 +81,7 @@ async fn object(
     let wanted = key.clone();
     let found = parts.reconcile.run(move |control| control.object_at(version, &wanted)).await;
     let value = answered(found)?.map(|text| with_hidden_secrets(&parts.catalog(), &key, &text));
-    let body = json!({ "version": version, "key": stored_key::text(&key), "value": value });
+    let body = json!({ "version": version, "key": stored_key::format_stored_key(&key), "value": value });
     Ok(respond::json(StatusCode::OK, &body))
 }
 
@@ -87,7 +91,7 @@ fn object_key(path: &[String]) -> Option<ObjectKey> {
 }
 
 fn revision(text: &str) -> Result<u64, RefusalResponse> {
-    text.parse().map_err(|_| refused("the segment after versions must be a revision, a whole number"))
+    text.parse().map_err(|_| refuse_request("the segment after versions must be a revision, a whole number"))
 }
 
 fn answered<T>(
@@ -95,7 +99,7 @@ fn answered<T>(
 ) -> Result<T, RefusalResponse> {
     match answer {
         Some(Ok(found)) => Ok(found),
-        Some(Err(refused)) => Err(Box::new(refusal(refused, None))),
+        Some(Err(refused)) => Err(Box::new(answer_set_refusal(refused, None))),
         None => Err(respond::busy()),
     }
 }

@@ -22,7 +22,7 @@ fn only_good_and_signed_answers_are_stapled() {
     let valid = (now - 60, now + 60);
     let check = |status: CertStatus, signer, times: (u64, u64), expected: Result<(), &str>| {
         let answer = responder.answer(&request, status, times, signer);
-        match (read(&answer, &subject, false, now_s()), expected) {
+        match (read_ocsp_response(&answer, &subject, false, now_s()), expected) {
             (Ok(response), Ok(())) => assert_eq!(response.der, answer),
             (Err(reason), Err(part)) => assert!(reason.contains(part), "{reason}"),
             (found, expected) => panic!("{found:?} instead of {expected:?}"),
@@ -52,24 +52,28 @@ fn damaged_answers_are_refused() {
     let subject = responder.subject();
     let request = subject.request().unwrap();
     let answer = responder.answer(&request, CertStatus::good(), times(-60, 60), Signer::Issuer);
-    assert!(read(&answer, &subject, false, NOW_S).is_ok());
+    assert!(read_ocsp_response(&answer, &subject, false, NOW_S).is_ok());
     for cut in 0..answer.len() {
-        assert!(read(&answer[..cut], &subject, true, NOW_S).is_err(), "cut at {cut}");
+        assert!(read_ocsp_response(&answer[..cut], &subject, true, NOW_S).is_err(), "cut at {cut}");
     }
     for index in 0..answer.len() {
         let mut damaged = answer.clone();
         damaged[index] ^= 1;
-        let read = read(&damaged, &subject, false, NOW_S);
+        let read = read_ocsp_response(&damaged, &subject, false, NOW_S);
         // The unused bits in front of the signature are part of no signed text.
         assert!(read.is_err(), "damaged at {index}");
     }
     // Another authority's certificate, and a refusal of the responder.
     let other = Responder::new();
-    assert!(read(&answer, &other.subject(), true, NOW_S).unwrap_err().contains("another certificate"));
+    assert!(
+        read_ocsp_response(&answer, &other.subject(), true, NOW_S)
+            .unwrap_err()
+            .contains("another certificate")
+    );
     let refusal = OcspResponse::try_later().to_der().unwrap();
-    assert!(read(&refusal, &subject, false, NOW_S).unwrap_err().contains("refused: TryLater"));
+    assert!(read_ocsp_response(&refusal, &subject, false, NOW_S).unwrap_err().contains("refused: TryLater"));
     let long = vec![0; ANSWER_MAX_BYTES + 1];
-    assert!(read(&long, &subject, true, NOW_S).unwrap_err().contains("more than 16384"));
+    assert!(read_ocsp_response(&long, &subject, true, NOW_S).unwrap_err().contains("more than 16384"));
 }
 
 #[test]
@@ -78,9 +82,11 @@ fn signature_is_not_looked_at_where_told_so() {
     let subject = responder.subject();
     let request = subject.request().unwrap();
     let answer = responder.answer(&request, CertStatus::good(), times(-60, 60), Signer::Stranger);
-    assert!(read(&answer, &subject, true, NOW_S).is_ok());
+    assert!(read_ocsp_response(&answer, &subject, true, NOW_S).is_ok());
     // Nor is the verdict; the time of the response counts.
     let unknown = |times| responder.answer(&request, CertStatus::unknown(), times, Signer::Issuer);
-    assert!(read(&unknown(times(-60, 60)), &subject, true, NOW_S).is_ok());
-    assert!(read(&unknown(times(-60, 0)), &subject, true, NOW_S).unwrap_err().contains("has ended"));
+    assert!(read_ocsp_response(&unknown(times(-60, 60)), &subject, true, NOW_S).is_ok());
+    assert!(
+        read_ocsp_response(&unknown(times(-60, 0)), &subject, true, NOW_S).unwrap_err().contains("has ended")
+    );
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::{ObjectKey, ObjectKind};
 
 use super::super::Reconciler;
-use super::super::versions::{VersionFilter, VersionList, plan_of, text_of};
+use super::super::versions::{VersionFilter, VersionList, decrypt_record_text, plan_of};
 use super::super::whole::{DesiredSet, Differing, WholeRefused, differences, unreadable};
 use super::super::write::WriteRefusal;
 use crate::plan::ConfigPlan;
@@ -120,11 +120,11 @@ impl EtcdSource {
         key: &ObjectKey,
     ) -> Result<Option<Arc<str>>, WholeRefused> {
         self.refuse_newest(reconciler, version)?;
-        let path = stored_key::text(key);
+        let path = stored_key::format_stored_key(key);
         let found = self.handle().block_on(self.etcd.object_at(&self.space, &path, version));
         let record = found.map_err(|fault| self.not_known(reconciler, version, &fault))?;
         let sealer = &reconciler.parts.sealer;
-        record.map_or(Ok(None), |record| text_of(sealer, StorageMedium::Etcd, key, record))
+        record.map_or(Ok(None), |record| decrypt_record_text(sealer, StorageMedium::Etcd, key, record))
     }
 
     /// The changes from one version to another.
@@ -164,7 +164,7 @@ impl EtcdSource {
             deletes: Vec::new(),
         };
         for (path, record) in entries {
-            let Some(key) = stored_key::parse(&path) else { continue };
+            let Some(key) = stored_key::parse_stored_key(&path) else { continue };
             let change = stored_change(&reconciler.parts.sealer, StorageMedium::Etcd, key.clone(), record);
             let Some(written) = change.written else { continue };
             if let Some(reason) = written.why_unreadable() {

@@ -62,7 +62,12 @@ impl Journal for Planned<'_> {
     fn put(&mut self, put: &JournalPut<'_>) -> Result<Indices, StoreError> {
         let revision = self.revision;
         let text = self.sealer.seal_for(StorageMedium::Etcd, put.key, put.text);
-        self.add(stored_key::text(put.key), Some(text.into_owned()), put.before.as_ref(), put.ttl_s);
+        self.add(
+            stored_key::format_stored_key(put.key),
+            Some(text.into_owned()),
+            put.before.as_ref(),
+            put.ttl_s,
+        );
         let created = put.before.as_ref().map_or(revision, |before| before.created);
         Ok(Indices { created, modified: revision })
     }

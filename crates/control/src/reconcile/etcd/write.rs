@@ -16,7 +16,7 @@ use crate::sealing::{Sealer, StorageMedium};
 use crate::source::etcd::EtcdState;
 use crate::source::etcd::{
     EtcdError, EtcdOperation, EtcdSource, EtcdWriteOutcome, Expected, KeyPrefix, MAX_OPERATIONS,
-    MAX_TRANSACTION_BYTES, note,
+    MAX_TRANSACTION_BYTES, build_note_operation,
 };
 use crate::source::store::{RevisionLabel, StoreError, VersionSource};
 use crate::stored_key;
@@ -82,7 +82,7 @@ impl EtcdSource {
             let mut group: Vec<EtcdOperation> = operations.by_ref().take(*count).collect();
             let by = Arc::clone(&signed.author);
             let label = RevisionLabel { at_ms: now_ms, source: VersionSource::Admin, by };
-            group.push(note(&label, group.iter().map(|operation| operation.path.clone())));
+            group.push(build_note_operation(&label, group.iter().map(|operation| operation.path.clone())));
             group
         };
         let groups: Vec<Vec<EtcdOperation>> = planned.iter().map(group).collect();
@@ -122,7 +122,7 @@ impl EtcdSource {
         condition: &WriteCondition,
     ) -> bool {
         // Revision 0 is the newest one.
-        let path = stored_key::text(key);
+        let path = stored_key::format_stored_key(key);
         let newest = self.etcd.object_at(&self.space, &path, 0);
         let Ok(newest) = self.handle().block_on(newest) else { return false };
         let index = newest.map(|record| record.modified_index);
@@ -170,7 +170,8 @@ impl EtcdSource {
         let mut operations: Vec<EtcdOperation> =
             differing.iter().map(|differing| differing.operation(&view, &reconciler.parts.sealer)).collect();
         let label = RevisionLabel { at_ms, source: terms.source, by: Arc::clone(terms.author) };
-        operations.push(note(&label, operations.iter().map(|operation| operation.path.clone())));
+        operations
+            .push(build_note_operation(&label, operations.iter().map(|operation| operation.path.clone())));
         fits_into_one(&operations, self.max_operations)?;
         let collections: Vec<&str> = ObjectKind::ALL
             .into_iter()
@@ -215,7 +216,7 @@ impl Differing {
         let text = self.after.as_ref();
         let text = text.map(|text| sealer.seal_for(StorageMedium::Etcd, &self.key, text).into_owned());
         EtcdOperation {
-            path: stored_key::text(&self.key),
+            path: stored_key::format_stored_key(&self.key),
             place: KeyPrefix::Data,
             text,
             expect: Expected::At(view.written(&self.key).map_or(0, |before| before.modified_index)),

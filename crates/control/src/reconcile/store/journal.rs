@@ -42,7 +42,12 @@ impl Journal for StoreJournal<'_> {
     fn put(&mut self, put: &JournalPut<'_>) -> Result<Indices, StoreError> {
         let expires_at_ms = put.ttl_s.map(|seconds| expiry(put.now_ms, seconds));
         let text = self.sealer.seal_for(StorageMedium::Store, put.key, put.text);
-        let record = self.transaction.put(&stored_key::text(put.key), &text, put.expect, expires_at_ms)?;
+        let record = self.transaction.put(
+            &stored_key::format_stored_key(put.key),
+            &text,
+            put.expect,
+            expires_at_ms,
+        )?;
         Ok(Indices { created: record.created_index, modified: record.modified_index })
     }
 

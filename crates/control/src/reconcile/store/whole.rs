@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::{FaultPolicy, SnapshotChange, WrittenObject};
 
 use super::super::Reconciler;
-use super::super::whole::{Differing, Terms, WholeRefused, faults_of, unreadable};
+use super::super::whole::{Differing, Terms, WholeRefused, collect_set_faults, unreadable};
 use super::EmbeddedStore;
 use crate::reconcile::stored_change::stored_change;
 use crate::sealing::StorageMedium;
@@ -29,7 +29,7 @@ impl EmbeddedStore {
         transaction.sign(RevisionLabel { at_ms, source: terms.source, by: Arc::clone(terms.author) });
         let revision = if differing.is_empty() { transaction.revision() } else { transaction.advance() };
         for differing in differing {
-            let path = stored_key::text(&differing.key);
+            let path = stored_key::format_stored_key(&differing.key);
             match &differing.after {
                 Some(text) => {
                     let text = reconciler.parts.sealer.seal_for(StorageMedium::Store, &differing.key, text);
@@ -44,7 +44,7 @@ impl EmbeddedStore {
             differing.iter().map(|differing| differing.change(&view, revision)).collect();
         let policy = if terms.strict.is_some() { FaultPolicy::Strict } else { FaultPolicy::Lenient };
         let applied = reconciler.snapshot.apply(&reconciler.parts.catalog, &changes, revision, policy);
-        let faults = terms.strict.map(|set| faults_of(&applied, set)).unwrap_or_default();
+        let faults = terms.strict.map(|set| collect_set_faults(&applied, set)).unwrap_or_default();
         if !faults.is_empty() {
             return Err(WholeRefused::Faulty(faults));
         }
@@ -66,7 +66,7 @@ impl EmbeddedStore {
         let mut differing = Vec::new();
         for (path, record) in store.since(version)?.ok_or_else(unknown)? {
             // Paths of no object were reported at the start, and are left alone.
-            let Some(key) = stored_key::parse(&path) else { continue };
+            let Some(key) = stored_key::parse_stored_key(&path) else { continue };
             // An object that has expired by now would only be removed again.
             let record = record
                 .filter(|record| record.expires_at_ms.is_none_or(|expires_at_ms| expires_at_ms > now_ms));

@@ -11,7 +11,7 @@ use outbound::bounded_request::{BoundedAnswer, BoundedRequest};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use crate::secret::cache::{SecretFailure, SecretFields, text_of};
+use crate::secret::cache::{SecretFailure, SecretFields, read_secret_text};
 use crate::secret::environment::{self, SecretEnvironment};
 use crate::secret::manager::SecretManager;
 
@@ -93,7 +93,8 @@ impl SecretManager for Vault {
             return Err(SecretFailure::passing(format!("vault's answer has more than {MAX_FIELDS} fields")));
         }
         let field = |(name, value): (&str, &jsonx::Value)| {
-            let text = text_of(value).filter(|text| !text.is_empty() && text.len() <= MAX_VALUE_BYTES)?;
+            let text =
+                read_secret_text(value).filter(|text| !text.is_empty() && text.len() <= MAX_VALUE_BYTES)?;
             Some((name.into(), text))
         };
         Ok(fields.iter().filter_map(field).collect())

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::load::{EtcdSnapshot, load, position};
+use super::load::{EtcdSnapshot, load_snapshot, position};
 use super::watch::{EtcdKeyChange, EtcdWatch};
 use super::{EtcdEntry, EtcdError, KeySpace, SharedEtcd, Stray};
 
@@ -70,8 +70,12 @@ impl FollowerCommands {
 }
 
 /// Follows etcd until `tell` returns false, because the receiver is gone.
-pub(crate) async fn follow<T, F>(etcd: SharedEtcd, space: KeySpace, follower: Arc<FollowerCommands>, tell: T)
-where
+pub(crate) async fn follow_etcd<T, F>(
+    etcd: SharedEtcd,
+    space: KeySpace,
+    follower: Arc<FollowerCommands>,
+    tell: T,
+) where
     T: Fn(Update) -> F,
     F: Future<Output = bool>,
 {
@@ -118,7 +122,7 @@ async fn first(
     if revision < follower.floor() {
         return Ok(Update::Behind { revision, cluster_id });
     }
-    let EtcdSnapshot { cluster_id, revision, entries, strays, .. } = load(etcd, space).await?;
+    let EtcdSnapshot { cluster_id, revision, entries, strays, .. } = load_snapshot(etcd, space).await?;
     // A different member may have answered this call.
     if revision < follower.floor() {
         return Ok(Update::Behind { revision, cluster_id });

@@ -34,7 +34,10 @@ struct NoteValue {
 }
 
 /// The operation that writes a note about a change of these objects, in the same transaction as the change.
-pub(crate) fn note(label: &RevisionLabel, paths: impl Iterator<Item = String>) -> EtcdOperation {
+pub(crate) fn build_note_operation(
+    label: &RevisionLabel,
+    paths: impl Iterator<Item = String>,
+) -> EtcdOperation {
     let written = NoteValue {
         at_ms: label.at_ms,
         source: label.source,
@@ -63,7 +66,7 @@ impl Etcd {
     pub async fn notes(&self, space: &KeySpace, below: u64, limit: usize) -> Result<Vec<Note>, EtcdError> {
         let mut notes = Vec::new();
         // In both, because etcd may have granted more, or less, before.
-        for place in [own_place::beside(space.prefix()), own_place::below(space.prefix())] {
+        for place in [own_place::beside(space.prefix()), own_place::build_own_prefix(space.prefix())] {
             match self.notes_below(&place, below, limit).await {
                 Ok(others) => notes.extend(others),
                 Err(error) if error.is_denied() => {}

@@ -24,7 +24,7 @@ pub(super) struct EtcdSnapshot {
 /// # Errors
 /// See [`EtcdError`]; [`EtcdError::Compacted`] when etcd compacted the revision of the first page before the
 /// last page was read.
-pub(super) async fn load(etcd: &Etcd, space: &KeySpace) -> Result<EtcdSnapshot, EtcdError> {
+pub(super) async fn load_snapshot(etcd: &Etcd, space: &KeySpace) -> Result<EtcdSnapshot, EtcdError> {
     load_at(etcd, space, 0).await
 }
 

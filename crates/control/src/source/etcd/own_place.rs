@@ -25,7 +25,7 @@ pub(super) fn beside(prefix: &str) -> String {
 }
 
 /// The prefix of Weir's own keys below that of the objects.
-pub(super) fn below(prefix: &str) -> String {
+pub(super) fn build_own_prefix(prefix: &str) -> String {
     format!("{prefix}/data_plane/weir")
 }
 
@@ -37,7 +37,7 @@ impl Etcd {
     pub(crate) async fn own_prefix(&self, prefix: &str) -> Result<String, EtcdError> {
         match self.own_place.0.load(Ordering::Relaxed) {
             BESIDE => return Ok(beside(prefix)),
-            BELOW => return Ok(below(prefix)),
+            BELOW => return Ok(build_own_prefix(prefix)),
             _ => {}
         }
         // The write of a transaction with a condition that never holds: etcd does nothing, and says whether
@@ -65,10 +65,10 @@ impl Etcd {
                         "etcd grants this user no keys below {}/: versions and shared state \
                          are kept below {}/",
                         beside(prefix),
-                        below(prefix)
+                        build_own_prefix(prefix)
                     );
                 }
-                Ok(below(prefix))
+                Ok(build_own_prefix(prefix))
             }
             Err(error) => Err(error),
         }

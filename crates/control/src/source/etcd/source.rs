@@ -103,7 +103,8 @@ impl EtcdSource {
         T: Fn(Update) -> F + Send + Sync + 'static,
         F: Future<Output = bool> + Send + 'static,
     {
-        let following = follow(Arc::clone(&self.etcd), self.space.clone(), Arc::clone(&self.follower), tell);
+        let following =
+            follow_etcd(Arc::clone(&self.etcd), self.space.clone(), Arc::clone(&self.follower), tell);
         self.handle().spawn(following);
     }
 

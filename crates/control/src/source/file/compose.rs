@@ -6,7 +6,9 @@ use serde_json::{Map, Value};
 
 /// The document of these objects: one list per collection, collections in resolving order, items in the given
 /// order.
-pub fn set<'a>(objects: impl IntoIterator<Item = (&'a ObjectKey, &'a str)>) -> Map<String, Value> {
+pub fn compose_document<'a>(
+    objects: impl IntoIterator<Item = (&'a ObjectKey, &'a str)>,
+) -> Map<String, Value> {
     let mut lists: [Vec<Value>; ObjectKind::ALL.len()] = Default::default();
     for (key, text) in objects {
         lists[collection_of(key.kind) as usize].push(item(key, text));
@@ -156,8 +158,10 @@ mod tests {
             (key(ObjectKind::PluginMetadata, "a-log"), r#"{"x":1}"#),
             (key(ObjectKind::Secret, "vault/1"), r#"{"id":"1","uri":"u"}"#),
         ];
-        let set = set(objects.iter().map(|(key, text)| (key, *text)));
-        for text in [Value::Object(set.clone()).to_string(), yaml(&Value::Object(set))] {
+        let set = compose_document(objects.iter().map(|(key, text)| (key, *text)));
+        for text in
+            [Value::Object(compose_document.clone()).to_string(), yaml(&Value::Object(compose_document))]
+        {
             let document = ConfigDocument::parse(Path::new("x"), &text, &|_| None).unwrap();
             assert!(document.faults.is_empty(), "{:?}", document.faults);
             let mut found: Vec<(ObjectKey, String)> =

@@ -12,7 +12,7 @@ use stdx::nearest::nearest;
 use yaml::Marked;
 
 use super::FileFault;
-use super::expand::{Expanded, Unset, expand};
+use super::expand::{Expanded, Unset, expand_variables};
 use crate::stored_key;
 
 /// One object of a file.
@@ -72,7 +72,7 @@ impl ConfigDocument {
         text: &str,
         lookup: &dyn Fn(&str) -> Option<String>,
     ) -> Result<ConfigDocument, Vec<FileFault>> {
-        let expanded = expand(text, lookup).map_err(|unset| {
+        let expanded = expand_variables(text, lookup).map_err(|unset| {
             let fault = |unset: Unset| FileFault {
                 path: path.to_owned(),
                 line: unset.line,
@@ -204,7 +204,8 @@ impl ConfigDocument {
         };
         for (index, item) in items.iter().enumerate() {
             let pointer = format!("/{DELETE}/{index}");
-            let key = item.as_str().and_then(|text| stored_key::parse(text.trim_start_matches('/')));
+            let key =
+                item.as_str().and_then(|text| stored_key::parse_stored_key(text.trim_start_matches('/')));
             match key {
                 Some(key) => self.deletes.push((key, pointer)),
                 None => {
@@ -220,7 +221,10 @@ impl ConfigDocument {
         let kept: HashSet<&ObjectKey> = self.objects.iter().map(|object| &object.key).collect();
         let both = self.deletes.iter().filter(|(key, _)| kept.contains(key));
         let fault = |(key, pointer): &(ObjectKey, String)| {
-            self.fault(pointer, format!("{} is also an object of the set", stored_key::text(key)))
+            self.fault(
+                pointer,
+                format!("{} is also an object of the set", stored_key::format_stored_key(key)),
+            )
         };
         let faults: Vec<FileFault> = both.map(fault).collect();
         self.faults.extend(faults);
@@ -248,7 +252,7 @@ impl ConfigDocument {
         for (index, item) in items.into_iter().enumerate() {
             let pointer = format!("{pointer}/{index}");
             let text = is_protective(kind, &item).then(|| item.to_string());
-            match object(kind, index, item, &pointer) {
+            match parse_item(kind, index, item, &pointer) {
                 Ok(object) if seen.insert(object.key.clone()) => self.objects.push(object),
                 Ok(object) => {
                     let reason = format!("the id `{}` is there twice; the first one counts", object.key.id);
@@ -307,7 +311,7 @@ fn escaped(name: &str) -> String {
 }
 
 /// One item of a collection; the error is a pointer below the item and the reason.
-pub(crate) fn object(
+pub(crate) fn parse_item(
     kind: ObjectKind,
     index: usize,
     item: Value,
@@ -347,7 +351,7 @@ pub(crate) fn object(
 /// Fills in empty mappings: `key-auth:` with nothing behind it is null in YAML and an empty mapping for
 /// APISIX. So are fields of the object that hold a mapping or a list.
 fn fill_empty(kind: ObjectKind, item: &mut Map<String, Value>) {
-    let properties = &model::schema::of(kind)["properties"];
+    let properties = &model::schema::find_object_schema(kind)["properties"];
     for (name, value) in item.iter_mut() {
         if name == "plugins" {
             let plugins = value.as_object_mut().into_iter().flat_map(|plugins| plugins.values_mut());

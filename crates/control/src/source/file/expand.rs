@@ -43,7 +43,7 @@ impl Expanded {
 ///
 /// # Errors
 /// Every variable that is unset and has no default, and every `${{` that is never closed.
-pub fn expand(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Expanded, Vec<Unset>> {
+pub fn expand_variables(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Expanded, Vec<Unset>> {
     let mut expanded = Expanded { text: String::with_capacity(text.len()), added: Vec::new() };
     let mut unset = Vec::new();
     let mut added = 0;
@@ -120,7 +120,7 @@ mod tests {
     }
 
     fn check(text: &str, expected: Result<&str, &[(usize, &str)]>) {
-        match (expand(text, &lookup), expected) {
+        match (expand_variables(text, &lookup), expected) {
             (Ok(expanded), Ok(text)) => assert_eq!(expanded.text, text),
             (Err(unset), Err(expected)) => {
                 let found: Vec<_> = unset.iter().map(|unset| (unset.line, unset.reason.as_str())).collect();
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn lines_are_those_of_the_file() {
-        let expanded = expand("1\n2 ${{PEM}}\n3\n4 ${{PEM}}\n5\n", &lookup).unwrap();
+        let expanded = expand_variables("1\n2 ${{PEM}}\n3\n4 ${{PEM}}\n5\n", &lookup).unwrap();
         let file_lines: Vec<_> = (1..=9).map(|line| expanded.file_line(line)).collect();
         assert_eq!(file_lines, [1, 2, 2, 2, 3, 4, 4, 4, 5]);
     }
@@ -158,7 +158,7 @@ mod tests {
     proptest! {
         #[test]
         fn expansion_never_panics_and_lines_stay_in_the_file(text in "[a#$\\{\\}:=HOSTPEM\n ]{0,60}") {
-            if let Ok(expanded) = expand(&text, &lookup) {
+            if let Ok(expanded) = expand_variables(&text, &lookup) {
                 let lines = newlines(&text) + 1;
                 for line in 1..=newlines(&expanded.text) + 1 {
                     prop_assert!((1..=lines).contains(&expanded.file_line(line)));

@@ -20,7 +20,7 @@ use super::{DAMAGED, builder};
 /// The fault of the file.
 /// # Errors
 /// The fault.
-pub(super) fn check(path: &Path) -> Result<(), String> {
+pub(super) fn check_store(path: &Path) -> Result<(), String> {
     let file = File::open(path).map_err(|fault| fault.to_string())?;
     let overlay = Overlay::new(file).map_err(|fault| fault.to_string())?;
     let before = StoreFileHeader::of(&overlay);

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// The error of the system call; an earlier copy is then unchanged.
 pub(super) fn keep_copy(path: &Path, format: u64) -> io::Result<PathBuf> {
-    let copy = copy_of(path, format);
+    let copy = name_older_copy(path, format);
     let unfinished = copy.with_extension(format!("format-{format}.unfinished"));
     let copied = fs::copy(path, &unfinished)
         .and_then(|_| File::open(&unfinished)?.sync_all())
@@ -28,7 +28,7 @@ pub(super) fn keep_copy(path: &Path, format: u64) -> io::Result<PathBuf> {
 }
 
 /// The name of the copy: `store.redb.format-1` beside `store.redb`.
-pub(super) fn copy_of(path: &Path, format: u64) -> PathBuf {
+pub(super) fn name_older_copy(path: &Path, format: u64) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".format-{format}"));
     path.with_file_name(name)
@@ -59,9 +59,9 @@ mod tests {
     fn copy_that_fails_leaves_the_earlier_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store.redb");
-        fs::write(copy_of(&path, 1), "earlier").unwrap();
+        fs::write(name_older_copy(&path, 1), "earlier").unwrap();
         keep_copy(&path, 1).unwrap_err();
-        assert_eq!(fs::read_to_string(copy_of(&path, 1)).unwrap(), "earlier");
+        assert_eq!(fs::read_to_string(name_older_copy(&path, 1)).unwrap(), "earlier");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

@@ -51,7 +51,7 @@ impl SetStatement {
 
     /// The index that the owner gave the object that was written at that revision.
     pub(crate) fn index(&self, key: &ObjectKey, modified_index: u64) -> Option<u64> {
-        let given = self.given.get(&stored_key::text(key))?;
+        let given = self.given.get(&stored_key::format_stored_key(key))?;
         (given.written == modified_index).then_some(given.index)
     }
 
@@ -68,7 +68,7 @@ impl SetStatement {
 
     /// Notes the index that the owner gave the object that the revision `written` wrote.
     pub(crate) fn give_index(&mut self, key: &ObjectKey, index: u64, written: u64) {
-        self.given.insert(stored_key::text(key), GivenIndex { index, written });
+        self.given.insert(stored_key::format_stored_key(key), GivenIndex { index, written });
     }
 
     /// Notes the newest change when the set had been put; 0: none.
@@ -78,7 +78,9 @@ impl SetStatement {
 
     /// Drops the indices of objects of these kinds.
     pub(crate) fn forget(&mut self, kinds: &[ObjectKind]) {
-        self.given.retain(|path, _| stored_key::parse(path).is_none_or(|key| !kinds.contains(&key.kind)));
+        self.given.retain(|path, _| {
+            stored_key::parse_stored_key(path).is_none_or(|key| !kinds.contains(&key.kind))
+        });
     }
 
     /// Keeps the statement in the store, durable together with the other changes of the transaction.

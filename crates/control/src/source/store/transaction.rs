@@ -210,7 +210,7 @@ impl<'a> Transaction<'a> {
             Ok(log) => log,
             Err(fault) => {
                 if matches!(fault, StoreError::Failed(_)) {
-                    failures::note();
+                    failures::count_store_failure();
                 }
                 drop(self.write.take());
                 self.store.close();

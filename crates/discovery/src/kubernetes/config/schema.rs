@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::MAX_TOKEN_BYTES;
 
 /// The JSON Schema of the block.
-pub(in crate::kubernetes) fn schema() -> Value {
+pub(in crate::kubernetes) fn build_kubernetes_schema() -> Value {
     let pattern = json!({"type": "array", "minItems": 1, "maxItems": 64, "items": {"type": "string", "maxLength": 256}});
     let file = |description: &str| json!({"description": description, "type": "string", "minLength": 1, "maxLength": 500});
     let namespace =

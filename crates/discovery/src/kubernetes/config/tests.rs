@@ -38,13 +38,13 @@ fn clusters_of_a_list_have_ids() {
 fn client_certificate_stands_in_for_the_token() {
     let client = json!({"cert_file": "/a.pem", "key_file": "/a.key", "ssl_verify": false});
     let block = json!({"client": client});
-    assert!(model::validate::Validator::new(schema()).faults(&block).is_empty());
+    assert!(model::validate::Validator::new(build_kubernetes_schema()).faults(&block).is_empty());
     let found = clusters(&block, &pod).unwrap().remove(0);
     assert_eq!((found.token.read(), found.tls.verify), (Ok(String::new()), false));
     assert_eq!(found.tls.cert.as_deref(), Some(Path::new("/a.pem")));
     assert_eq!(found.tls.key.as_deref(), Some(Path::new("/a.key")));
     let lone = json!({"client": {"cert_file": "/a.pem"}});
-    assert!(!model::validate::Validator::new(schema()).faults(&lone).is_empty());
+    assert!(!model::validate::Validator::new(build_kubernetes_schema()).faults(&lone).is_empty());
     let both = json!({"service": {"ssl_verify": true}, "client": client});
     assert!(clusters(&both, &pod).unwrap_err().contains("differ; write one of them"));
 }
@@ -86,7 +86,7 @@ fn token_files_are_read_again() {
 
 #[test]
 fn schema_takes_one_cluster_or_a_list() {
-    let validator = model::validate::Validator::new(schema());
+    let validator = model::validate::Validator::new(build_kubernetes_schema());
     let cluster = json!({"id": "a", "service": {"host": "h", "port": "80"}, "client": {"token": "t"}});
     for good in [json!({}), json!({"default_weight": 1}), json!([cluster])] {
         assert!(validator.faults(&good).is_empty(), "{good}");

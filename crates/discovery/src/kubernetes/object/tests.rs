@@ -21,7 +21,7 @@ fn slice_object() -> Value {
 fn slices_keep_addresses_with_conditions() {
     let list = json!({"metadata": {"resourceVersion": "9", "continue": "more"}, "items": [
         slice_object(), {"metadata": {"name": "a", "namespace": "b"}}, {"metadata": {}}]});
-    let page = page(list.to_string().as_bytes(), KubernetesKind::EndpointSlices).unwrap();
+    let page = parse_slice_page(list.to_string().as_bytes(), KubernetesKind::EndpointSlices).unwrap();
     assert_eq!((page.version.as_str(), page.next.as_deref(), page.faulty), ("9", Some("more"), 1));
     assert_eq!((page.slices.len(), page.objects), (1, 3));
     let slice = &page.slices[0];
@@ -42,7 +42,7 @@ fn endpoints_are_read_by_subset() {
             {"addresses": [{"ip": "10.0.0.1", "nodeName": "n"}], "notReadyAddresses": [{"ip": "10.0.0.2"}],
                 "ports": [{"port": 80}]}]},
         {"metadata": {"name": "none", "namespace": "shop"}, "subsets": null}]});
-    let page = page(list.to_string().as_bytes(), KubernetesKind::Endpoints).unwrap();
+    let page = parse_slice_page(list.to_string().as_bytes(), KubernetesKind::Endpoints).unwrap();
     assert_eq!(page.slices.len(), 2);
     assert_eq!(page.slices[0].subsets[0].addresses.len(), 1);
     assert!(page.slices[1].subsets.is_empty());
@@ -53,6 +53,6 @@ fn garbage_is_refused() {
     for text in
         ["", "{}", "<html>", "{\"metadata\":{},\"items\":[]}", "{\"metadata\":{\"resourceVersion\":\"1\"}}"]
     {
-        assert!(page(text.as_bytes(), KubernetesKind::EndpointSlices).is_err(), "{text}");
+        assert!(parse_slice_page(text.as_bytes(), KubernetesKind::EndpointSlices).is_err(), "{text}");
     }
 }

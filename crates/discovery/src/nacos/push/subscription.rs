@@ -15,14 +15,14 @@ pub(super) struct Subscription {
 impl Subscription {
     /// The subscription that a followed service needs.
     pub(super) fn of(key: &ServiceKey) -> Subscription {
-        let (namespace, group) = (namespace_of(key).into(), group_of(key).into());
+        let (namespace, group) = (namespace_of(key).into(), resolve_nacos_group(key).into());
         Subscription { namespace, group, service: (&*key.service).into() }
     }
 
     /// Whether a followed service needs this subscription.
     pub(super) fn is_of(&self, key: &ServiceKey) -> bool {
         *self.namespace == *namespace_of(key)
-            && *self.group == *group_of(key)
+            && *self.group == *resolve_nacos_group(key)
             && *self.service == *key.service
     }
 
@@ -41,7 +41,7 @@ pub(super) fn namespace_of(key: &ServiceKey) -> &str {
 }
 
 /// The group of a service, with Nacos's default.
-pub(super) fn group_of(key: &ServiceKey) -> &str {
+pub(super) fn resolve_nacos_group(key: &ServiceKey) -> &str {
     if key.group.is_empty() { "DEFAULT_GROUP" } else { &key.group }
 }
 

@@ -7,7 +7,7 @@ use stdx::clock::CivilTime;
 use crate::exchange::Exchange;
 
 /// Milliseconds as seconds with three decimals.
-pub(super) fn seconds(ms: u64) -> Vec<u8> {
+pub(super) fn format_seconds(ms: u64) -> Vec<u8> {
     // Digits by hand, here and below: the formatter of the standard library takes several times as long, for
     // a field that most log formats have.
     let mut text = Vec::with_capacity(USUAL_BYTES);
@@ -19,7 +19,7 @@ pub(super) fn seconds(ms: u64) -> Vec<u8> {
 
 /// A time as seconds of the Unix epoch with three decimals.
 pub(crate) fn unix_seconds((unix, nanoseconds): (u64, u32)) -> Vec<u8> {
-    seconds(unix * 1_000 + u64::from(nanoseconds) / 1_000_000)
+    format_seconds(unix * 1_000 + u64::from(nanoseconds) / 1_000_000)
 }
 
 /// A time in seconds of the Unix epoch as `2026-11-21T05:14:00+00:00`.
@@ -78,7 +78,7 @@ mod tests {
             (60_070, "60.070"),
             (u64::MAX, "18446744073709551.615"),
         ] {
-            assert_eq!(seconds(ms), expected.as_bytes());
+            assert_eq!(format_seconds(ms), expected.as_bytes());
         }
     }
 

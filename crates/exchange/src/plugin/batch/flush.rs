@@ -15,7 +15,7 @@ use crate::plugin::outbound::HttpClient;
 use net::env;
 
 /// Runs until no pusher is left and every entry is delivered or given up.
-pub(super) async fn run(
+pub(super) async fn run_batch_queue(
     shared: Arc<BatchQueueState>,
     mut entries: UnboundedReceiver<BatchEntry>,
     sink: Rc<dyn Sink>,

@@ -30,7 +30,7 @@ pub struct OutboundDestination {
 /// # Errors
 /// Why not, a sentence.
 pub fn check_uri(uri: &str) -> Result<(), String> {
-    read(uri).map(drop)
+    read_uri_parts(uri).map(drop)
 }
 
 /// The parts of a URI.
@@ -42,7 +42,7 @@ pub(super) struct UriParts {
     target: Box<str>,
 }
 
-pub(super) fn read(text: &str) -> Result<UriParts, String> {
+pub(super) fn read_uri_parts(text: &str) -> Result<UriParts, String> {
     let uri: Uri = text.parse().map_err(|error| format!("{text} is not a URI: {error}"))?;
     let (Some(scheme), Some(authority)) = (uri.scheme(), uri.authority()) else {
         return Err(format!(
@@ -100,7 +100,7 @@ impl OutboundDestination {
         resolver: &Resolver,
         policy: Arc<OutboundPolicy>,
     ) -> Result<OutboundDestination, String> {
-        let UriParts { is_tls, host, port, authority, target } = read(uri)?;
+        let UriParts { is_tls, host, port, authority, target } = read_uri_parts(uri)?;
         let tls = if is_tls { Some(identities.intern(tls.identity(ALPN_HTTP1))?) } else { None };
         let connecting = Connecting { tls, protocol: EndpointProtocol::Http1, keep_alive };
         let addresses = Addresses::follow(uri, &host, port, connecting, resolver, policy);
@@ -155,11 +155,12 @@ mod tests {
 
     #[test]
     fn uris() {
-        let check = |uri: &str, expected: Result<(&str, u16, &str), &str>| match (read(uri), expected) {
-            (Ok(parts), Ok(expected)) => assert_eq!((&*parts.host, parts.port, &*parts.target), expected),
-            (Err(reason), Err(expected)) => assert!(reason.contains(expected), "{uri}: {reason}"),
-            (got, _) => panic!("{uri}: {:?}", got.map(|parts| parts.authority)),
-        };
+        let check =
+            |uri: &str, expected: Result<(&str, u16, &str), &str>| match (read_uri_parts(uri), expected) {
+                (Ok(parts), Ok(expected)) => assert_eq!((&*parts.host, parts.port, &*parts.target), expected),
+                (Err(reason), Err(expected)) => assert!(reason.contains(expected), "{uri}: {reason}"),
+                (got, _) => panic!("{uri}: {:?}", got.map(|parts| parts.authority)),
+            };
         check("http://logs.example:8080/in?a=b", Ok(("logs.example", 8080, "/in?a=b")));
         check("http://127.0.0.1:1024?aa=b", Ok(("127.0.0.1", 1024, "/?aa=b")));
         check("http://x.con", Ok(("x.con", 80, "/")));

@@ -73,7 +73,7 @@ impl GrpcDestination {
         resolver: &Resolver,
         policy: Arc<OutboundPolicy>,
     ) -> Result<GrpcDestination, String> {
-        let parts = destination::read(uri)?;
+        let parts = destination::read_uri_parts(uri)?;
         let connecting = Connecting {
             tls: parts.is_tls.then(|| identities.intern(tls.identity(ALPN_HTTP2))).transpose()?,
             protocol: EndpointProtocol::Raw,

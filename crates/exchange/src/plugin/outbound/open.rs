@@ -20,7 +20,7 @@ pub(super) async fn open(endpoint: &Endpoint, host: &str, timeout_ms: u64) -> Re
             .await
             .map_err(|error| (OutboundCause::Connect, format!("cannot connect to {address}: {error}")))?;
         let Some(identity) = &endpoint.tls else { return Ok(Transport::from(stream)) };
-        let handshake = tls::client::handshake(stream, address, host, identity).await;
+        let handshake = tls::client::run_client_handshake(stream, address, host, identity).await;
         handshake.map(Transport::from).map_err(|error| {
             let (fault, detail) = of_handshake(&error);
             let cause = match fault {

@@ -16,7 +16,7 @@ use super::session::DatagramSession;
 use super::table::SessionKey;
 use super::{DECIDING_MAX, DatagramWorker};
 use crate::context::WorkerContext;
-use crate::downstream::stream::open::{fail, query};
+use crate::downstream::stream::open::{fail_session, query};
 use crate::downstream::stream::record::SessionRecord;
 use crate::observe::datagram_counts::DropReason;
 use crate::runtime::stream_route::StreamRoute;
@@ -162,7 +162,7 @@ fn find_route(context: &WorkerContext, record: &mut SessionRecord) -> Result<Arc
     }
     record.route = Some(route.clone());
     if let Some(missing) = &route.missing {
-        return Err(fail(record, missing.failure()));
+        return Err(fail_session(record, missing.failure()));
     }
     Ok(route)
 }

@@ -18,7 +18,7 @@ use super::port::{Port, count_of};
 use super::table::SessionKey;
 use crate::context::WorkerContext;
 use crate::downstream::stream::node::{HeldSessionNode, proxy_header, retries_of};
-use crate::downstream::stream::open::{fail, upstream_of};
+use crate::downstream::stream::open::{fail_session, upstream_of};
 use crate::downstream::stream::record::SessionRecord;
 use crate::observe::datagram_counts::DropReason;
 use crate::runtime::stream_route::{DatagramOptions, StreamRoute};
@@ -300,7 +300,7 @@ impl DatagramSession {
         context.upstream_warnings.note(route, upstream, &failure, context.local.now_ms());
         let may_retry =
             cause.blame() == Blame::Upstream && tried.len() <= retries_of(context, upstream) as usize;
-        if may_retry { Ok(()) } else { Err(fail(record, failure)) }
+        if may_retry { Ok(()) } else { Err(fail_session(record, failure)) }
     }
 
     /// Chooses a node and connects a socket to it.
@@ -312,25 +312,25 @@ impl DatagramSession {
         let header = route.sends_proxy.version(asks);
         if header == Some(ProxyHeaderVersion::V1) {
             let detail = "version 1 of the PROXY protocol has no form for datagrams";
-            return Err(fail(record, ExchangeFailure::new(Cause::FaultyConfiguration, detail)));
+            return Err(fail_session(record, ExchangeFailure::new(Cause::FaultyConfiguration, detail)));
         }
         if upstream.is_none() {
             let generation = context.generation();
             let found = upstream_of(&generation, route, &record.session);
-            *upstream = Some(found.map_err(|failure| fail(record, failure))?);
+            *upstream = Some(found.map_err(|failure| fail_session(record, failure))?);
             record.session.first_bytes = Vec::new();
         }
         let Some(upstream) = upstream else { return Err(SessionEnd::Stopped) };
         if upstream.original.is_some() || upstream.transparent_source {
             let detail = "original_dst and transparent_source of an upstream are for connections; datagrams keep neither address";
-            return Err(fail(record, ExchangeFailure::new(Cause::FaultyConfiguration, detail)));
+            return Err(fail_session(record, ExchangeFailure::new(Cause::FaultyConfiguration, detail)));
         }
         let session = &mut record.session;
         session.upstream = Some(upstream.identity.clone());
         let wanted = WantedNode::of_session(upstream, session);
         let node = match context.upstreams.choose_for_session(upstream, &wanted, tried, place) {
             Ok(node) => node,
-            Err(none) => return Err(fail(record, none)),
+            Err(none) => return Err(fail_session(record, none)),
         };
         tried.push(node.endpoint_id());
         session.attempts += 1;
@@ -338,7 +338,7 @@ impl DatagramSession {
         if node.endpoint.tls.is_some() {
             let detail = "an upstream with TLS cannot be sent datagrams: DTLS is not spoken";
             context.upstreams.session_given_up(upstream, node);
-            return Err(fail(record, ExchangeFailure::new(Cause::FaultyConfiguration, detail)));
+            return Err(fail_session(record, ExchangeFailure::new(Cause::FaultyConfiguration, detail)));
         }
         let address = node.address();
         let source_port = route.datagrams.keeps_source_port.then_some(session.client_port);

@@ -21,7 +21,7 @@ use crate::tunnel;
 use net::env::{self, yield_when_spent};
 
 /// Serves a connection until it ends.
-pub(crate) async fn serve(mut connection: Box<H1Connection>, timer: ConnectionTimer) {
+pub(crate) async fn serve_h1_connection(mut connection: Box<H1Connection>, timer: ConnectionTimer) {
     while wait_for_request(&mut connection, &timer).await {
         timer.end_idle();
         // Pipelined requests with local replies could follow each other without an await; this lets other
@@ -39,7 +39,7 @@ pub(crate) async fn serve(mut connection: Box<H1Connection>, timer: ConnectionTi
             After::Close => return PooledBox::pin(linger(&mut connection, &timer)).await,
             After::CloseUnread => return PooledBox::pin(linger_unread(&mut connection, &timer)).await,
             After::Over => return,
-            After::Http2 => return env::spawn(h2::serve::serve(connection, timer)),
+            After::Http2 => return env::spawn(h2::serve::serve_h2_connection(connection, timer)),
             After::Abort => return connection.stream.reset_on_close(),
         }
     }
@@ -160,9 +160,9 @@ async fn one_exchange(connection: &mut H1Connection, timer: &ConnectionTimer) ->
     }
     let mut downstream = DownstreamH1Stream::new(connection, exchange, wire, local.take_bytes(), keep_alive);
     let ServedExchange { outcome, log } = match refused {
-        None => pipeline::run(&timer.context, exchange, &mut downstream, &timer.deadline).await,
+        None => pipeline::run_pipeline(&timer.context, exchange, &mut downstream, &timer.deadline).await,
         Some(failure) => {
-            PooledBox::pin(pipeline::refuse(
+            PooledBox::pin(pipeline::refuse_malformed_request(
                 &timer.context,
                 exchange,
                 &mut downstream,
@@ -184,7 +184,7 @@ async fn one_exchange(connection: &mut H1Connection, timer: &ConnectionTimer) ->
         PipelineOutcome::Tunnel { endpoint, idle_timeout_ms, places: _places } => {
             let (client, bytes) = downstream.into_duplex();
             local.give_bytes(bytes);
-            let tunnel = tunnel::run(&timer.deadline, client.into_end(), *endpoint, idle_timeout_ms);
+            let tunnel = tunnel::run_tunnel(&timer.deadline, client.into_end(), *endpoint, idle_timeout_ms);
             let passed = PooledBox::pin(tunnel).await;
             exchange.stats.request_bytes += passed.up_bytes;
             exchange.stats.response_body_bytes += passed.down_bytes;
@@ -209,7 +209,7 @@ mod tests {
     /// 1 KiB is the design's limit.
     #[test]
     fn idle_connection_takes_less_than_1_kib() {
-        let bytes = size_of_future(serve) + size_of::<H1Connection>();
+        let bytes = size_of_future(serve_h1_connection) + size_of::<H1Connection>();
         assert!(bytes <= 1024, "{bytes} bytes for a connection that waits");
     }
 

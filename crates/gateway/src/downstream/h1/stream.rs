@@ -366,7 +366,7 @@ impl ResponseSink for DownstreamH1Stream<'_> {
             self.connection.stream.reset_on_close();
         }
         let date = exchange.local().http_date();
-        encode::response_head(exchange, length, self.keep_alive, &date, self.writer.head());
+        encode::write_h1_response_head(exchange, length, self.keep_alive, &date, self.writer.head());
         self.writer.begin_body(framing);
     }
 

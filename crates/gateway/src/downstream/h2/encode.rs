@@ -9,7 +9,7 @@ use exchange::Exchange;
 
 /// Writes the fields of the response head that a client receives before a body of `length`. `ends_stream`:
 /// nothing follows it.
-pub(super) fn response_head(
+pub(super) fn write_h2_response_head(
     exchange: &Exchange,
     length: BodyLength,
     date: &[u8],
@@ -28,7 +28,7 @@ pub(super) fn response_head(
 }
 
 /// Writes the fields of an interim response.
-pub(super) fn interim_head(headers: &Headers, mut writer: HeadWriter<'_>) {
+pub(super) fn write_h2_interim_head(headers: &Headers, mut writer: HeadWriter<'_>) {
     writer.fields_except(headers, FieldSet::EMPTY);
     writer.finish(false);
 }

@@ -35,7 +35,7 @@ thread_local! {
 }
 
 /// Serves a connection until it ends. Bytes that were read from it already are in its input.
-pub(crate) async fn serve(connection: Box<H1Connection>, timer: ConnectionTimer) {
+pub(crate) async fn serve_h2_connection(connection: Box<H1Connection>, timer: ConnectionTimer) {
     let mut serving = PooledBox::make(|| Serving::new(connection, timer));
     let ended = poll_fn(|cx| serving.poll(cx)).await;
     let Serving { mut connection, timer, .. } = serving.into_inner();
@@ -156,7 +156,7 @@ impl Serving {
             let event = self.link.engine().next_event();
             let Some(event) = event else {
                 if self.link.engine().has_refused() {
-                    served::log_refused(&self.link, &self.connection.context());
+                    served::log_malformed_requests(&self.link, &self.connection.context());
                 }
                 return has_any;
             };
@@ -176,7 +176,7 @@ impl Serving {
         self.lifecycle.begin_stream(&self.timer);
         self.connection.requests = self.connection.requests.saturating_add(1);
         let (link, context) = (self.link.clone(), self.connection.context());
-        let future = PooledBox::make(|| served::serve(link, key, context, arrival));
+        let future = PooledBox::make(|| served::serve_h2_request(link, key, context, arrival));
         self.streams.begin(key.index(), future.into_dyn_future());
     }
 
@@ -226,7 +226,7 @@ mod tests {
         fn size_of_future<F: Future>(_make: impl FnOnce(Box<H1Connection>, ConnectionTimer) -> F) -> usize {
             size_of::<F>()
         }
-        let bytes = size_of_future(serve)
+        let bytes = size_of_future(serve_h2_connection)
             + size_of::<Serving>().next_power_of_two()
             + size_of::<H1Connection>()
             + size_of::<DownstreamH2Link>();

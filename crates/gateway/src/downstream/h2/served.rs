@@ -28,7 +28,7 @@ pub(super) enum HeadArrival {
 }
 
 /// Serves the request on `key`.
-pub(super) async fn serve(
+pub(super) async fn serve_h2_request(
     link: Rc<DownstreamH2Link>,
     key: StreamKey,
     connection: ConnectionContext,
@@ -57,9 +57,16 @@ pub(super) async fn serve(
         deadline.set_cap((exchange.times.started_ns / 1_000_000).saturating_add(time_ms));
     }
     let ServedExchange { outcome, log } = match refused {
-        None => pipeline::run(&context, exchange, &mut downstream, &deadline).await,
+        None => pipeline::run_pipeline(&context, exchange, &mut downstream, &deadline).await,
         Some(failure) => {
-            PooledBox::pin(pipeline::refuse(&context, exchange, &mut downstream, &deadline, failure)).await
+            PooledBox::pin(pipeline::refuse_malformed_request(
+                &context,
+                exchange,
+                &mut downstream,
+                &deadline,
+                failure,
+            ))
+            .await
         }
     };
     match outcome {
@@ -67,7 +74,7 @@ pub(super) async fn serve(
         PipelineOutcome::Tunnel { endpoint, idle_timeout_ms, places: _places } => {
             deadline.clear_cap();
             let client = DownstreamStreamEnd::new(downstream);
-            let tunnel = tunnel::run(&deadline, client, *endpoint, idle_timeout_ms);
+            let tunnel = tunnel::run_tunnel(&deadline, client, *endpoint, idle_timeout_ms);
             let passed = PooledBox::pin(tunnel).await;
             exchange.stats.request_bytes += passed.up_bytes;
             exchange.stats.response_body_bytes += passed.down_bytes;
@@ -80,7 +87,7 @@ pub(super) async fn serve(
 
 /// Logs the malformed requests of a connection; their streams were reset.
 #[cold]
-pub(super) fn log_refused(link: &DownstreamH2Link, connection: &ConnectionContext) {
+pub(super) fn log_malformed_requests(link: &DownstreamH2Link, connection: &ConnectionContext) {
     let context = &link.context;
     loop {
         let mut exchange = context.exchanges.checkout();
@@ -90,6 +97,10 @@ pub(super) fn log_refused(link: &DownstreamH2Link, connection: &ConnectionContex
         exchange.times.started_ns = context.local.recent_ns();
         exchange.connection = connection.clone();
         exchange.stats.request_bytes = refused.block_bytes as u64;
-        pipeline::log_refused(context, exchange, ExchangeFailure::new(Cause::BadRequest, refused.reason));
+        pipeline::log_refused_request(
+            context,
+            exchange,
+            ExchangeFailure::new(Cause::BadRequest, refused.reason),
+        );
     }
 }

@@ -242,7 +242,7 @@ impl ResponseSink for DownstreamH2Stream {
             return;
         }
         if let Some(writer) = engine.start_interim(self.key, head.status) {
-            encode::interim_head(&head.headers, writer);
+            encode::write_h2_interim_head(&head.headers, writer);
         }
         self.sent_bytes += (engine.output().len() - before) as u64;
     }
@@ -267,7 +267,7 @@ impl ResponseSink for DownstreamH2Stream {
         let mut engine = self.link.engine();
         let before = engine.output().len();
         if let Some(writer) = engine.start_response(self.key, status) {
-            encode::response_head(exchange, length, &date, ends, writer);
+            encode::write_h2_response_head(exchange, length, &date, ends, writer);
             self.is_ended = ends;
         }
         self.sent_bytes += (engine.output().len() - before) as u64;

@@ -22,7 +22,7 @@ const READ_BYTES: usize = 4096;
 const READS_MAX: usize = 16;
 
 /// Takes streams that the client opens until the connection is lost.
-pub(super) async fn accept(link: Rc<H3Link>) {
+pub(super) async fn accept_client_streams(link: Rc<H3Link>) {
     if let Some(quic) = link.quic.call_ref(quinn::Connection::clone) {
         let mut taking = link.quic.another(PooledBox::pin(take_streams(link.clone(), quic)));
         let mut failed = pin!(link.health().failed());

@@ -10,7 +10,12 @@ use exchange::Exchange;
 impl EntrySink for HeadWriter<'_> {}
 
 /// Appends the response head that a client receives before a body of `length`.
-pub(super) fn response_head(out: &mut Vec<u8>, exchange: &Exchange, length: BodyLength, date: &[u8]) {
+pub(super) fn write_h3_response_head(
+    out: &mut Vec<u8>,
+    exchange: &Exchange,
+    length: BodyLength,
+    date: &[u8],
+) {
     let mut fields = writer::response(out, exchange.response.status);
     forward::response_fields(exchange, length != BodyLength::None, date, &mut fields);
     // A status of gRPC in the head ends the response, so that there is no length.
@@ -24,7 +29,7 @@ pub(super) fn response_head(out: &mut Vec<u8>, exchange: &Exchange, length: Body
 }
 
 /// Appends an interim response.
-pub(super) fn interim_head(out: &mut Vec<u8>, status: u16, headers: &Headers) {
+pub(super) fn write_h3_interim_head(out: &mut Vec<u8>, status: u16, headers: &Headers) {
     let mut writer = writer::interim(out, status);
     writer.fields_except(headers, FieldSet::EMPTY);
     writer.finish();

@@ -47,7 +47,7 @@ impl Drop for Handshaking {
 }
 
 /// Waits for the end of the handshake, then serves the connection in a task of its own.
-pub(crate) async fn serve(arrival: QuicArrival, timer: ConnectionTimer) {
+pub(crate) async fn serve_quic_connection(arrival: QuicArrival, timer: ConnectionTimer) {
     let QuicArrival { connecting, identity, counted, handshaking } = arrival;
     let peer = identity.peer.ip();
     // Until the connection has its own, so that the address's place is given back in any case.
@@ -65,7 +65,7 @@ pub(crate) async fn serve(arrival: QuicArrival, timer: ConnectionTimer) {
             bump(if facts.is_resumed { &status.tls_resumed } else { &status.tls_full }, 1);
             let tls = Rc::new(TlsContext { facts, site, alt_svc: None });
             let connection = H3Connection::new(quic, identity, place.into_guard(), tls);
-            env::spawn(serve::serve(connection, timer));
+            env::spawn(serve::serve_h3_connection(connection, timer));
         }
         Some(Err(reason)) => {
             bump(&status.tls_failed, 1);

@@ -30,7 +30,7 @@ const DUTIES_MAX: usize = 16;
 const LAST_TURNS: usize = 2;
 
 /// Serves a connection until it ends.
-pub(super) async fn serve(connection: Box<H3Connection>, timer: ConnectionTimer) {
+pub(super) async fn serve_h3_connection(connection: Box<H3Connection>, timer: ConnectionTimer) {
     let mut serving = PooledBox::make(|| Serving::new(connection, timer));
     poll_fn(|cx| serving.poll(cx)).await;
     for _ in 0..LAST_TURNS {
@@ -61,7 +61,7 @@ impl Serving {
     fn new(connection: Box<H3Connection>, timer: ConnectionTimer) -> Serving {
         let link = H3Link::new(connection.quic.duplicate(), &timer.context);
         let mut duties = Streams::default();
-        duties.begin(0, PooledBox::new(duties::accept(link.clone())).into_dyn_future());
+        duties.begin(0, PooledBox::new(duties::accept_client_streams(link.clone())).into_dyn_future());
         duties.begin(CONTROL_SLOT, PooledBox::new(duties::write_control(link.clone())).into_dyn_future());
         Serving {
             streams: Streams::default(),
@@ -157,7 +157,7 @@ impl Serving {
         self.lifecycle.begin_stream(&self.timer);
         self.connection.requests = self.connection.requests.saturating_add(1);
         let (link, context) = (self.link.clone(), self.connection.context());
-        let future = PooledBox::make(|| served::serve(link, stream, reader, context));
+        let future = PooledBox::make(|| served::serve_h3_request(link, stream, reader, context));
         self.streams.begin_anywhere(future.into_dyn_future());
     }
 
@@ -202,7 +202,7 @@ mod tests {
         fn size_of_future<F: Future>(_make: impl FnOnce(Box<H3Connection>, ConnectionTimer) -> F) -> usize {
             size_of::<F>()
         }
-        let bytes = size_of_future(serve)
+        let bytes = size_of_future(serve_h3_connection)
             + size_of::<Serving>().next_power_of_two()
             + size_of::<H3Connection>()
             + size_of::<H3Link>();

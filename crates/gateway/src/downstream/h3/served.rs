@@ -23,7 +23,7 @@ use exchange::exchange::ConnectionContext;
 use exchange::failure::{Blame, Cause, ExchangeFailure};
 
 /// Serves the request on a stream.
-pub(super) async fn serve(
+pub(super) async fn serve_h3_request(
     link: Rc<H3Link>,
     stream: RequestStream,
     reader: RequestReader,
@@ -64,7 +64,7 @@ fn log_refused(
     exchange.request.version = Version::Http3;
     downstream.incoming.take_request(&mut exchange.request);
     exchange.stats.request_bytes = downstream.incoming.read_bytes();
-    pipeline::log_refused(context, exchange, ExchangeFailure::new(Cause::BadRequest, reason));
+    pipeline::log_refused_request(context, exchange, ExchangeFailure::new(Cause::BadRequest, reason));
 }
 
 /// Waits for the head: whether it is whole, or too large; none if it does not come.
@@ -120,9 +120,16 @@ async fn exchange(
         deadline.set_cap((exchange.times.started_ns / 1_000_000).saturating_add(time_ms));
     }
     let ServedExchange { outcome, log } = match refused {
-        None => pipeline::run(&context, exchange, &mut downstream, deadline).await,
+        None => pipeline::run_pipeline(&context, exchange, &mut downstream, deadline).await,
         Some(failure) => {
-            PooledBox::pin(pipeline::refuse(&context, exchange, &mut downstream, deadline, failure)).await
+            PooledBox::pin(pipeline::refuse_malformed_request(
+                &context,
+                exchange,
+                &mut downstream,
+                deadline,
+                failure,
+            ))
+            .await
         }
     };
     deadline.clear_cap();
@@ -130,7 +137,7 @@ async fn exchange(
         PipelineOutcome::Done => Some(downstream),
         PipelineOutcome::Tunnel { endpoint, idle_timeout_ms, places: _places } => {
             let client = DownstreamStreamEnd::new(downstream);
-            let tunnel = tunnel::run(deadline, client, *endpoint, idle_timeout_ms);
+            let tunnel = tunnel::run_tunnel(deadline, client, *endpoint, idle_timeout_ms);
             let passed = PooledBox::pin(tunnel).await;
             exchange.stats.request_bytes += passed.up_bytes;
             exchange.stats.response_body_bytes += passed.down_bytes;

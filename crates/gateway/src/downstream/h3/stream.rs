@@ -207,7 +207,7 @@ impl H3Stream {
     /// Sends the interim response that the client waits for.
     fn send_continue(&mut self, cx: &mut Context<'_>) {
         if std::mem::take(&mut self.continue_due) && !self.head_sent {
-            self.outgoing.append(|output| encode::interim_head(output, 100, &Headers::new()));
+            self.outgoing.append(|output| encode::write_h3_interim_head(output, 100, &Headers::new()));
             // A failure is met again by the response.
             let _ = self.poll_output(cx);
         }
@@ -294,7 +294,7 @@ impl ResponseSink for H3Stream {
         if self.head_sent || head.status == 101 || self.outgoing.waiting_bytes() > INTERIM_WAITING_MAX_BYTES {
             return;
         }
-        self.outgoing.append(|output| encode::interim_head(output, head.status, &head.headers));
+        self.outgoing.append(|output| encode::write_h3_interim_head(output, head.status, &head.headers));
     }
 
     fn start_response(&mut self, exchange: &Exchange, length: BodyLength) {
@@ -304,7 +304,7 @@ impl ResponseSink for H3Stream {
         self.is_tunnel = self.is_connect && (200..300).contains(&status) && length == BodyLength::None;
         let is_empty = matches!(length, BodyLength::None | BodyLength::Known(0));
         let date = exchange.local().http_date();
-        self.outgoing.append(|output| encode::response_head(output, exchange, length, &date));
+        self.outgoing.append(|output| encode::write_h3_response_head(output, exchange, length, &date));
         if !self.is_tunnel && (is_empty || exchange.request.method == Method::Head) {
             self.outgoing.end();
         }

@@ -17,8 +17,8 @@ use super::record::SessionRecord;
 use crate::context::WorkerContext;
 use crate::downstream::h1::timer::ConnectionTimer;
 use crate::runtime::stream_route::StreamRoute;
-use crate::upstream::authority::without_port;
-use crate::upstream::connect_failure::late;
+use crate::upstream::authority::strip_port;
+use crate::upstream::connect_failure::connect_timeout_failure;
 use crate::upstream::counted::CountedTransport;
 use crate::upstream::protection::hold::UpstreamPlace;
 use crate::upstream::session_node::SessionNode;
@@ -27,7 +27,7 @@ use crate::upstream::{PassHost, Upstream};
 use exchange::exchange::Attempt;
 use exchange::failure::{Blame, Cause, ExchangeFailure};
 use exchange::plugin::stream::{StreamSession, StreamTransport};
-use net::proxy_protocol::{Addresses, ProxyHeaderVersion, Said, SaidTls, encode};
+use net::proxy_protocol::{Addresses, ProxyHeaderVersion, Said, SaidTls, encode_proxy_header};
 use net::tls::facts::ClientVerdict;
 use stdx::buffer::Buffer;
 
@@ -121,7 +121,7 @@ impl Drop for HeldSessionNode {
 ///
 /// # Errors
 /// No node could be reached: the failure of the last one.
-pub(super) async fn connect(
+pub(super) async fn connect_session_node(
     opened: &mut OpenedConnection,
     record: &mut SessionRecord,
     route: &StreamRoute,
@@ -222,7 +222,7 @@ async fn try_node(
         Ok(stream)
     };
     let opened = within(timer, upstream.timeouts.connect_ms, opening).await;
-    let opened = opened.unwrap_or_else(|| Err(late(in_handshake.get())));
+    let opened = opened.unwrap_or_else(|| Err(connect_timeout_failure(in_handshake.get())));
     let address = node.address();
     // The time to connect is what is known of the node's speed.
     held.note_answer(opened.as_ref().err().map(|failure| failure.cause));
@@ -252,7 +252,7 @@ async fn within<T>(timer: &ConnectionTimer, timeout_ms: u64, step: impl Future<O
 /// The server name for TLS to the node: the client's, where it has asked for one and the upstream passes it
 /// on.
 fn server_name(session: &StreamSession, upstream: &Upstream, node_host: &str) -> String {
-    let name_of = |host: &str| String::from_utf8_lossy(without_port(host.as_bytes())).into_owned();
+    let name_of = |host: &str| String::from_utf8_lossy(strip_port(host.as_bytes())).into_owned();
     match (&upstream.pass_host, &session.sni) {
         (PassHost::Rewrite(host), _) => name_of(host),
         (PassHost::Pass, Some(name)) => name.to_string(),
@@ -277,7 +277,7 @@ pub(in crate::downstream) fn proxy_header(version: ProxyHeaderVersion, session: 
         tls,
     };
     let source = (session.client_address, session.client_port).into();
-    encode(version, Addresses { source, destination: session.local }, &said)
+    encode_proxy_header(version, Addresses { source, destination: session.local }, &said)
 }
 
 /// Sends the PROXY protocol header.

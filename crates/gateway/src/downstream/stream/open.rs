@@ -10,7 +10,7 @@ use super::original;
 use super::record::SessionRecord;
 use crate::downstream::arrival::{ConnectionIdentity, within_deadline};
 use crate::downstream::h1::timer::ConnectionTimer;
-use crate::downstream::header_refusal::{UNTRUSTED_HEADER, is_untrusted, refuse};
+use crate::downstream::header_refusal::{UNTRUSTED_HEADER, is_untrusted, refuse_proxy_header};
 use crate::pipeline::client_certificate::check_session;
 use crate::runtime::Generation;
 use crate::runtime::stream_route::{NamePattern, StreamQuery, StreamRoute, StreamTarget};
@@ -34,7 +34,7 @@ pub(super) enum SessionOpening {
 ///
 /// # Errors
 /// Why it ends.
-pub(super) async fn open(
+pub(super) async fn open_session(
     opened: &mut OpenedConnection,
     record: &mut SessionRecord,
 ) -> Result<SessionOpening, SessionEnd> {
@@ -48,14 +48,16 @@ pub(super) async fn open(
     record.session.first_bytes = Vec::new();
     let upstream = {
         let generation = opened.timer.context.generation();
-        upstream_of(&generation, &route, &record.session).map_err(|failure| fail(record, failure))?
+        upstream_of(&generation, &route, &record.session).map_err(|failure| fail_session(record, failure))?
     };
     if let Some(original) = &upstream.original {
-        original::admit(opened, record, original)?;
+        original::admit_original_destination(opened, record, original)?;
     }
     let taken = first_bytes.into_buffer();
-    let connected = node::connect(opened, record, &route, upstream, taken).await;
-    connected.map(|node| SessionOpening::Connected(Box::new(node))).map_err(|failure| fail(record, failure))
+    let connected = node::connect_session_node(opened, record, &route, upstream, taken).await;
+    connected
+        .map(|node| SessionOpening::Connected(Box::new(node)))
+        .map_err(|failure| fail_session(record, failure))
 }
 
 /// Finds the route, and lets its plugins decide.
@@ -98,7 +100,7 @@ async fn find_route(
     }
     record.route = Some(route.clone());
     if let Some(missing) = &route.missing {
-        return Err(fail(record, missing.failure()));
+        return Err(fail_session(record, missing.failure()));
     }
     if !route.plugins.reads_nothing() {
         let deciding = decide(&route, stream, &mut record.session, first_bytes);
@@ -137,7 +139,7 @@ fn refuse_header(
     if session.tls.is_some() || !is_untrusted(identity) || !first_bytes.begin_with_header() {
         return Ok(());
     }
-    refuse(timer, identity, &UNTRUSTED_HEADER);
+    refuse_proxy_header(timer, identity, &UNTRUSTED_HEADER);
     session.reason = Some("a PROXY protocol header of a peer that proxy_protocol_from does not name".into());
     Err(SessionEnd::PrereadFault)
 }
@@ -197,7 +199,10 @@ pub(in crate::downstream) fn upstream_of(
 }
 
 /// Notes why the session fails.
-pub(in crate::downstream) fn fail(record: &mut SessionRecord, failure: ExchangeFailure) -> SessionEnd {
+pub(in crate::downstream) fn fail_session(
+    record: &mut SessionRecord,
+    failure: ExchangeFailure,
+) -> SessionEnd {
     record.session.reason = Some(failure.detail.clone());
     SessionEnd::Failed(failure.cause)
 }

@@ -22,7 +22,7 @@ static LOOPS: Pace = Pace::every_ms(10_000);
 ///
 /// # Errors
 /// Why it must not.
-pub(super) fn admit(
+pub(super) fn admit_original_destination(
     opened: &OpenedConnection,
     record: &mut SessionRecord,
     policy: &OriginalPolicy,

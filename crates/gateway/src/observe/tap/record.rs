@@ -21,7 +21,11 @@ const ID_BYTES_MAX: usize = 128;
 const DETAIL_BYTES_MAX: usize = 512;
 
 /// The record of `exchange`, which was served by `revision`; `upstream` is the identity of its upstream.
-pub(super) fn of(exchange: &Exchange, revision: u64, upstream: Option<&str>) -> RequestRecord {
+pub(super) fn build_request_record(
+    exchange: &Exchange,
+    revision: u64,
+    upstream: Option<&str>,
+) -> RequestRecord {
     let text = |builtin| exchange.variable(&Variable::Builtin(builtin));
     let local = exchange.local();
     let (seconds, nanoseconds) = local.wall_at(exchange.times.started_ns);
@@ -60,7 +64,7 @@ pub(super) fn of(exchange: &Exchange, revision: u64, upstream: Option<&str>) -> 
         upstream_us: exchange.times.upstream_ns() / 1_000,
         attempts: exchange.attempts.len(),
         spans: if exchange.timeline.is_on() || exchange.failure.is_some() {
-            spans::of(exchange)
+            spans::build_request_spans(exchange)
         } else {
             Vec::new()
         },

@@ -11,7 +11,7 @@ use exchange::plugin::PluginPhase;
 use model::report::{SPANS_MAX, SpanGroup, TimelineSpan};
 
 /// The spans of `exchange`, ordered by begin.
-pub(super) fn of(exchange: &Exchange) -> Vec<TimelineSpan> {
+pub(super) fn build_request_spans(exchange: &Exchange) -> Vec<TimelineSpan> {
     let mut spans = Spans { started_ns: exchange.times.started_ns, all: Vec::with_capacity(16) };
     of_client(exchange, &mut spans);
     for (index, attempt) in exchange.attempts.iter().enumerate() {
@@ -231,7 +231,7 @@ mod tests {
             for (at_us, phase) in runs {
                 exchange.timeline.record("a", 1, *phase, at_us * 1_000, at_us * 1_000 + 500);
             }
-            let spans = of(&exchange);
+            let spans = build_request_spans(&exchange);
             let matched = spans.iter().find(|span| span.name == "match").expect("each request is matched");
             assert_eq!(matched.us, expected_us, "{runs:?} {upstream_us} {attempt_us} {waited_us} {ended_us}");
             let overlaps = |span: &&TimelineSpan| {
@@ -250,7 +250,7 @@ mod tests {
         for number in 0..90 {
             exchange.timeline.record("a", 1, PluginPhase::Rewrite, 5_000 + number, 6_000 + number);
         }
-        let spans = of(&exchange);
+        let spans = build_request_spans(&exchange);
         assert_eq!(spans.len(), SPANS_MAX);
         assert!(spans.is_sorted_by_key(|span| span.at_us));
         assert_eq!(

@@ -96,7 +96,7 @@ pub fn derive_ring(nodes: &[ResolvedNode]) -> Arc<dyn Any + Send + Sync> {
 }
 
 /// The hash of a request's key.
-pub fn key_hash(key: &[u8]) -> u32 {
+pub fn hash_ring_key(key: &[u8]) -> u32 {
     crc32(key)
 }
 
@@ -149,7 +149,7 @@ mod tests {
     fn owners(set: NodeSet, keys: u32) -> Vec<usize> {
         let mut bench = Bench::new(&KIND, set);
         let mut owner = |key: u32| {
-            bench.key_hash = key_hash(&key.to_le_bytes());
+            bench.key_hash = hash_ring_key(&key.to_le_bytes());
             bench.choose().unwrap()
         };
         (0..keys).map(&mut owner).collect()
@@ -171,7 +171,7 @@ mod tests {
     fn ports(set: NodeSet, members: &[usize]) -> Vec<u16> {
         let mut bench = Bench::of_group(&KIND, set, members);
         let mut port = |number: usize| {
-            bench.key_hash = key_hash(format!("key{number}").as_bytes());
+            bench.key_hash = hash_ring_key(format!("key{number}").as_bytes());
             let index = bench.choose().unwrap();
             bench.set.nodes[index].endpoint.address.port()
         };

@@ -12,7 +12,7 @@ const WINDOW_MAX: u64 = (1 << 31) - 1;
 
 /// The windows of a connection. Each stream is bounded by its own. If that of the connection were smaller
 /// than all of them together, clients that take nothing would stop the others.
-pub(super) fn sizer(local: &WorkerLocal) -> WindowSizer {
+pub(super) fn upstream_window_sizer(local: &WorkerLocal) -> WindowSizer {
     let limits = &local.options.limits;
     let own = &limits.upstream_http2;
     let connection_bytes = u64::from(own.max_streams) * u64::from(own.stream_window_bytes);

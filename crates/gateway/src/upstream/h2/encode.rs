@@ -16,7 +16,7 @@ const OF_HTTP1_UPGRADES: FieldSet = FieldSet::of(&[FieldId::SecWebSocketKey]);
 ///
 /// # Errors
 /// The connection takes no further stream.
-pub(super) fn request_head(
+pub(super) fn write_h2_request_head(
     engine: &mut Connection,
     exchange: &Exchange,
     length: BodyLength,

@@ -80,7 +80,7 @@ impl H2Link {
         server_name: Option<Box<str>>,
         local: Rc<WorkerLocal>,
     ) -> Rc<H2Link> {
-        let windows = config::sizer(&local);
+        let windows = config::upstream_window_sizer(&local);
         Rc::new(H2Link {
             engine: RefCell::new(Connection::client(config::limits(&local, windows.windows()))),
             windows: RefCell::new(windows),

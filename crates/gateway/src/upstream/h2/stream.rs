@@ -155,7 +155,7 @@ impl UpstreamStream for UpstreamH2Stream {
         }
         self.place = self.link.output_place();
         let is_tls = self.link.endpoint().tls.is_some();
-        let started = encode::request_head(&mut self.link.engine(), exchange, length, is_tls);
+        let started = encode::write_h2_request_head(&mut self.link.engine(), exchange, length, is_tls);
         match started {
             Ok((key, is_end)) => (self.key, self.is_sent) = (Some(key), is_end),
             Err(error) => self.unstarted = Some(self.link.unstarted(error)),

@@ -87,7 +87,7 @@ impl Checks {
         for (identity, health) in changes {
             self.replace(identity, health);
         }
-        let now_ms = now_ms();
+        let now_ms = monotonic_ms();
         if now_ms >= self.sets_at_ms {
             self.sets_at_ms = now_ms + SETS_EVERY_MS;
             self.follow_sets(now_ms);
@@ -114,7 +114,7 @@ impl Checks {
         self.schedule.add_group(group, health.active.concurrency);
         let nodes = Reader::new(health.nodes.clone());
         let mut upstream = CheckedUpstream { health, nodes, group, targets: Vec::new() };
-        self.follow(&mut upstream, now_ms());
+        self.follow(&mut upstream, monotonic_ms());
         let states: HashSet<_> =
             upstream.nodes.get().nodes.iter().map(|node| Arc::as_ptr(&node.state)).collect();
         left.retain(|checked| !states.contains(&Arc::as_ptr(&checked.target.node.state)));
@@ -220,7 +220,7 @@ impl Checks {
     /// meanwhile is dropped.
     fn take_outcome(&mut self, id: Id, began_ms: u64, outcome: Option<&CheckOutcome>) {
         let Some(checked) = self.targets.get(&id) else {
-            return self.schedule.ended(id, now_ms(), 0);
+            return self.schedule.ended(id, monotonic_ms(), 0);
         };
         let CheckedTarget { health, target, counted_ms } = &**checked;
         counted_ms.set(Some(began_ms));
@@ -233,7 +233,7 @@ impl Checks {
                 tracing::debug!(upstream, %address, reason = %outcome.detail, "a health check could not be made");
             }
         }
-        self.schedule.ended(id, now_ms(), health.interval_ms(&target.node));
+        self.schedule.ended(id, monotonic_ms(), health.interval_ms(&target.node));
     }
 
     fn next_id(&mut self) -> Id {
@@ -276,7 +276,7 @@ impl Drop for CheckEndGuard {
 }
 
 /// Milliseconds of the monotonic clock.
-pub(super) fn now_ms() -> u64 {
+pub(super) fn monotonic_ms() -> u64 {
     env::monotonic_ns() / 1_000_000
 }
 

@@ -8,7 +8,7 @@ use message::{Headers, ResponseHead};
 use net::env;
 use net::transport::Transport;
 
-use super::io::{read_some, write_all};
+use super::io::{read_some, write_all_bytes};
 use super::outcome::CheckOutcome;
 use super::rules::Observation;
 
@@ -23,7 +23,7 @@ const PREFIX_BYTES: usize = 5;
 ///
 /// # Errors
 /// The connection broke.
-pub(super) async fn ask(
+pub(super) async fn probe_grpc_health(
     transport: &mut Transport,
     scheme: &str,
     host: &str,
@@ -34,7 +34,7 @@ pub(super) async fn ask(
     loop {
         while !call.connection.output().is_empty() {
             let output = call.connection.output().to_vec();
-            write_all(transport, &output).await?;
+            write_all_bytes(transport, &output).await?;
             call.connection.advance(output.len());
         }
         if let Some(outcome) = call.turn() {

@@ -9,7 +9,7 @@ use net::transport::Transport;
 const READ_BYTES: usize = 4 * 1024;
 
 /// Writes all of `bytes`.
-pub(super) async fn write_all(transport: &mut Transport, mut bytes: &[u8]) -> io::Result<()> {
+pub(super) async fn write_all_bytes(transport: &mut Transport, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         let count = poll_fn(|cx| transport.poll_write(cx, bytes)).await?;
         bytes = &bytes[count..];

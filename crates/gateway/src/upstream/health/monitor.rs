@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::CompiledHealthChecks;
-use super::checks::{Checks, now_ms};
+use super::checks::{Checks, monotonic_ms};
 use super::counts::HealthCounts;
 
 /// Due times are rounded up to this, so that 10,000 checks in a second wake the thread 100 times at most.
@@ -130,7 +130,7 @@ async fn run(shared: Arc<MonitorState>) {
             checks.take_end(end);
         }
         checks.turn(changes);
-        let pause_ms = checks.next_ms().saturating_sub(now_ms()).max(STEP_MS);
+        let pause_ms = checks.next_ms().saturating_sub(monotonic_ms()).max(STEP_MS);
         tokio::select! {
             biased;
             () = shared.changed.notified() => {}

@@ -13,7 +13,7 @@ use net::{env, tls};
 use super::super::authority::without_port_str;
 use super::super::interim_rate::InterimRate;
 use super::grpc;
-use super::io::{read_some, write_all};
+use super::io::{read_some, write_all_bytes};
 use super::outcome::CheckOutcome;
 use super::request::HttpRequest;
 use super::rules::Observation;
@@ -82,7 +82,7 @@ impl HealthProbe {
                 // `upstream_host` and `host` may have a port, which is no part of a server name.
                 let name = without_port_str(host);
                 // Boxed, so that checks without TLS do not pay for its size.
-                match Box::pin(tls::client::handshake(stream, *address, name, identity)).await {
+                match Box::pin(tls::client::run_client_handshake(stream, *address, name, identity)).await {
                     Ok(stream) => Transport::from(stream),
                     Err(error) => return CheckOutcome::no_tls(&error),
                 }
@@ -92,7 +92,7 @@ impl HealthProbe {
             CheckQuestion::Connection => unreachable!("a check for a connection ends above"),
             CheckQuestion::Grpc(service) => {
                 let scheme = if self.tls.is_some() { "https" } else { "http" };
-                Box::pin(grpc::ask(&mut transport, scheme, host, service)).await
+                Box::pin(grpc::probe_grpc_health(&mut transport, scheme, host, service)).await
             }
             CheckQuestion::Http(request) => ask_http(&mut transport, request).await,
         };
@@ -101,7 +101,7 @@ impl HealthProbe {
 }
 
 async fn ask_http(transport: &mut Transport, request: &[u8]) -> io::Result<CheckOutcome> {
-    write_all(transport, request).await?;
+    write_all_bytes(transport, request).await?;
     let limits = HeadLimits { max_head_bytes: HEAD_MAX_BYTES, ..HeadLimits::OF_UPSTREAMS };
     let (mut head, mut wire, mut input) = (ResponseHead::new(), ResponseWire::default(), Vec::new());
     let mut interim = InterimRate::default();

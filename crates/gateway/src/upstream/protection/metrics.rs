@@ -17,7 +17,7 @@ const UPSTREAMS_MAX: usize = 10_000;
 const NODES_MAX: usize = 1_000;
 
 /// Appends the metrics of all protected upstreams; nothing if there is none.
-pub(crate) fn write<'a>(upstreams: impl Iterator<Item = &'a Upstream>, text: &mut String) {
+pub(crate) fn write_protection_metrics<'a>(upstreams: impl Iterator<Item = &'a Upstream>, text: &mut String) {
     let protected = |upstream: &'a Upstream| Some((upstream, upstream.protection.as_deref()?));
     let mut all: Vec<(&Upstream, &Protection)> =
         upstreams.filter_map(protected).take(UPSTREAMS_MAX).collect();

@@ -91,7 +91,7 @@ impl ByteStreamLink {
     pub(super) fn push(&mut self, message: &[u8]) -> Result<(), Errno> {
         let socket = self.socket.as_ref().ok_or(Errno::NOTCONN)?;
         while self.sent < message.len() {
-            match socket::send(socket, &message[self.sent..])? {
+            match socket::send_bytes(socket, &message[self.sent..])? {
                 0 => return Ok(()),
                 bytes => self.sent += bytes,
             }

@@ -122,7 +122,7 @@ fn endpoint(server: SocketAddr) -> std::io::Result<Endpoint> {
 }
 
 /// The settings of QUIC on top of these of TLS. Fails if TLS has no cipher suite for the first packets.
-pub(super) fn settings(tls: rustls::ClientConfig, idle: Duration) -> anyhow::Result<ClientConfig> {
+pub(super) fn build_quic_config(tls: rustls::ClientConfig, idle: Duration) -> anyhow::Result<ClientConfig> {
     let crypto = quinn::crypto::rustls::QuicClientConfig::try_from(tls)?;
     let mut settings = ClientConfig::new(Arc::new(crypto));
     let mut transport = quinn::TransportConfig::default();

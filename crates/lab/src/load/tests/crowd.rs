@@ -6,7 +6,7 @@ use super::*;
 fn crowd(plan: &LoadPlan, seen: &AtomicU64, wanted: u64) -> LoadOutcome {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let running = scope.spawn(|| run(plan, &stop, || {}).unwrap());
+        let running = scope.spawn(|| generate_load(plan, &stop, || {}).unwrap());
         while seen.load(Ordering::SeqCst) < wanted && !running.is_finished() {
             thread::sleep(Duration::from_millis(1));
         }

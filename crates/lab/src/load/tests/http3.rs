@@ -144,7 +144,7 @@ fn http3_without_server_fails_to_connect() {
 fn impossible_http3_plan_is_refused() {
     let usual = quic_plan("127.0.0.1:9".parse().unwrap(), 1);
     let check = |plan: LoadPlan, reason: &str| {
-        let error = format!("{:#}", run(&plan, &AtomicBool::new(true), || {}).unwrap_err());
+        let error = format!("{:#}", generate_load(&plan, &AtomicBool::new(true), || {}).unwrap_err());
         assert!(error.contains(reason), "{error}");
     };
     check(LoadPlan { manner: LoadMode::Http3 { streams: 0 }, ..usual.clone() }, "at least one request");

@@ -23,7 +23,7 @@ fn datagrams(address: SocketAddr) -> LoadPlan {
 
 #[test]
 fn everything_comes_back_from_the_origin() {
-    let address = echo::start("127.0.0.1:0".parse().unwrap()).unwrap().address;
+    let address = echo::start_echo("127.0.0.1:0".parse().unwrap()).unwrap().address;
     let named = LoadPlan {
         target: LoadTarget { host: "one.lab.example".to_owned(), ..bytes(address, Talk::Hello).target },
         ..bytes(address, Talk::Hello)
@@ -138,7 +138,7 @@ fn lost_and_changed_datagrams_are_failures() {
 fn impossible_plans_of_layer_4_are_refused() {
     let address = "127.0.0.1:9".parse().unwrap();
     let check = |plan: LoadPlan, reason: &str| {
-        let error = run(&plan, &AtomicBool::new(false), || {}).unwrap_err().to_string();
+        let error = generate_load(&plan, &AtomicBool::new(false), || {}).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     };
     let messages = bytes(address, Talk::Messages);

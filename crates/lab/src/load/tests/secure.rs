@@ -145,7 +145,7 @@ fn tls_choices_need_a_url_with_https() {
     let usual = plan("127.0.0.1:9".parse().unwrap());
     let secure = secure_plan("127.0.0.1:9".parse().unwrap());
     let check = |plan: LoadPlan, reason: &str| {
-        let error = format!("{:#}", run(&plan, &AtomicBool::new(true), || {}).unwrap_err());
+        let error = format!("{:#}", generate_load(&plan, &AtomicBool::new(true), || {}).unwrap_err());
         assert!(error.contains(reason), "{error}");
     };
     let tls = Tls { resume: true, version: None };

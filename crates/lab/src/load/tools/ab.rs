@@ -8,7 +8,7 @@ use super::{ToolRun, last_line};
 use crate::result::{Failures, Latency, LoadOutcome};
 use crate::scenario::ScenarioProtocol;
 
-pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
+pub(super) fn build_ab_command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     asked.is_plain("ab")?;
     let load = asked.load;
     // Without -r it ends at the first connection that breaks.
@@ -33,7 +33,7 @@ pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
 }
 
 /// `wanted_bytes` is the length that every body should have.
-pub(super) fn read(output: &str, wanted_bytes: Option<u64>) -> anyhow::Result<LoadOutcome> {
+pub(super) fn parse_ab_report(output: &str, wanted_bytes: Option<u64>) -> anyhow::Result<LoadOutcome> {
     let (lines, mut latency) = (lines(output), latency(output));
     if !lines.contains_key("Complete requests") {
         bail!("ab gave no report; it said last: {}", last_line(output));

@@ -9,7 +9,7 @@ use super::{ToolRun, last_line};
 use crate::result::{Latency, LoadOutcome};
 use crate::scenario::{ScenarioLoad, ScenarioProtocol};
 
-pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
+pub(super) fn build_h2load_command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     let (load, is_grpc) = (asked.load, asked.protocol == ScenarioProtocol::Grpc);
     if load.rate_share.is_some() && load.rate.is_none() {
         bail!("`rate_share` is a share of something that was not measured before");
@@ -63,7 +63,7 @@ fn message_bytes(load: &ScenarioLoad) -> u64 {
     if load.body_bytes > 0 { load.body_bytes } else { USUAL_MESSAGE_BYTES }
 }
 
-pub(super) fn read(output: &str, load: &ScenarioLoad) -> anyhow::Result<LoadOutcome> {
+pub(super) fn parse_h2load_report(output: &str, load: &ScenarioLoad) -> anyhow::Result<LoadOutcome> {
     let mut outcome = LoadOutcome::default();
     let (mut is_complete, mut body_bytes) = (false, None);
     for line in output.lines().map(str::trim) {

@@ -7,7 +7,7 @@ use super::{ToolRun, last_line};
 use crate::result::LoadOutcome;
 use crate::scenario::ScenarioProtocol;
 
-pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
+pub(super) fn build_own_command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     let load = asked.load;
     if load.rate.is_none() && load.rate_share.is_some() {
         bail!("`rate_share` is a share of something that was not measured before");
@@ -77,7 +77,7 @@ const SPOKEN: &[ScenarioProtocol] = &[
 /// The name that clients ask for where the gateway chooses by it; start scripts have it in `lib.sh`.
 pub(crate) const SERVER_NAME: &str = "origin.lab.example";
 
-pub(super) fn read(output: &str) -> anyhow::Result<LoadOutcome> {
+pub(super) fn parse_own_report(output: &str) -> anyhow::Result<LoadOutcome> {
     let Some(line) = output.lines().rev().find(|line| line.starts_with('{')) else {
         bail!("weir lab load gave no report; it said last: {}", last_line(output));
     };

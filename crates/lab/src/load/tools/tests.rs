@@ -29,7 +29,7 @@ fn command_line(scenario: &Scenario, protocol: ScenarioProtocol) -> anyhow::Resu
     let address = "127.0.0.1:9080".parse()?;
     let weir = Path::new("/bin/weir");
     let asked = ToolRun { load: &scenario.load, protocol, address, seconds: 2.5, weir };
-    Ok(command(&asked)?.join(" "))
+    Ok(build_tool_command(&asked)?.join(" "))
 }
 
 #[test]
@@ -179,7 +179,7 @@ macro_rules! report {
 fn reports_of_wrk() {
     let wrk = load("tool: wrk, connections: 1");
     let check = |text, wanted: (u64, f64, f64, f64), failures: Failures, times: [Option<f64>; 7]| {
-        let outcome = read(&wrk, text).unwrap();
+        let outcome = parse_tool_report(&wrk, text).unwrap();
         assert_eq!(figures(&outcome), wanted, "{text}");
         assert_eq!((outcome.failures, latencies(&outcome.latency)), (failures, times), "{text}");
     };
@@ -217,7 +217,7 @@ fn reports_of_wrk() {
 fn reports_of_ab() {
     let ab = load("tool: ab, connections: 1");
     let check = |text, wanted: (u64, f64, f64, f64), failures: Failures, times: [Option<f64>; 7]| {
-        let outcome = read(&ab, text).unwrap();
+        let outcome = parse_tool_report(&ab, text).unwrap();
         assert_eq!(figures(&outcome), wanted, "{text}");
         assert_eq!((outcome.failures, latencies(&outcome.latency)), (failures, times), "{text}");
     };
@@ -248,18 +248,18 @@ fn reports_of_ab() {
     );
     // Its own measure is the first answer's length, whatever that is.
     let expecting = load("tool: ab, connections: 1, expect: {bytes: 22}");
-    let outcome = read(&expecting, report!("ab-good")).unwrap();
+    let outcome = parse_tool_report(&expecting, report!("ab-good")).unwrap();
     assert_eq!(outcome.failures, Failures { content: 2000, ..NONE });
     assert_eq!(outcome.notes, ["ab's first answer had 21 bytes instead of 22"]);
     let expecting = load("tool: ab, connections: 1, expect: {bytes: 21}");
-    assert_eq!(read(&expecting, report!("ab-good")).unwrap().failures, NONE);
+    assert_eq!(parse_tool_report(&expecting, report!("ab-good")).unwrap().failures, NONE);
 }
 
 #[test]
 fn reports_of_h2load() {
     let h2load = load("tool: h2load, connections: 1");
     let check = |text, wanted: (u64, f64, f64, f64), failures: Failures, times: [Option<f64>; 7]| {
-        let outcome = read(&h2load, text).unwrap();
+        let outcome = parse_tool_report(&h2load, text).unwrap();
         assert_eq!(figures(&outcome), wanted, "{text}");
         assert_eq!((outcome.failures, latencies(&outcome.latency)), (failures, times), "{text}");
     };
@@ -286,7 +286,7 @@ fn reports_of_h2load() {
     // The report has the bytes of all bodies, and each of four connections had a further answer under way.
     let expecting = |bytes: u64| {
         let load = load(&format!("tool: h2load, connections: 4, expect: {{bytes: {bytes}}}"));
-        read(&load, report!("h2load-time")).unwrap()
+        parse_tool_report(&load, report!("h2load-time")).unwrap()
     };
     assert_eq!(expecting(21).failures, NONE);
     assert_eq!(expecting(22).failures, Failures { content: 875, ..NONE });
@@ -302,7 +302,7 @@ fn our_own_report_is_the_last_line() {
     let outcome =
         LoadOutcome { requests: 7, failures, notes: vec!["x".to_owned()], ..LoadOutcome::default() };
     let text = format!("ready\n{}\n", serde_json::to_string(&outcome).unwrap());
-    assert_eq!(read(&own, &text).unwrap(), outcome);
+    assert_eq!(parse_tool_report(&own, &text).unwrap(), outcome);
 }
 
 #[test]
@@ -310,15 +310,21 @@ fn intended_origin_failure_is_not_counted() {
     let mut wrk = load("tool: wrk, connections: 1");
     wrk.expect = Expect { failing_one_in: 10, ..Expect::default() };
     // 72 of 932 are within one in ten and the allowed deviation.
-    assert_eq!(read(&wrk, report!("wrk-bad")).unwrap().failures, Failures { broken: 1035, ..NONE });
+    assert_eq!(
+        parse_tool_report(&wrk, report!("wrk-bad")).unwrap().failures,
+        Failures { broken: 1035, ..NONE }
+    );
     wrk.expect.failing_one_in = 100;
-    assert_eq!(read(&wrk, report!("wrk-bad")).unwrap().failures.status, 72 - 20);
+    assert_eq!(parse_tool_report(&wrk, report!("wrk-bad")).unwrap().failures.status, 72 - 20);
 }
 
 #[test]
 fn invalid_report_gives_its_last_line() {
     let check = |tool: &str, text: &str, reason: &str| {
-        let error = format!("{:#}", read(&load(&format!("tool: {tool}, connections: 1")), text).unwrap_err());
+        let error = format!(
+            "{:#}",
+            parse_tool_report(&load(&format!("tool: {tool}, connections: 1")), text).unwrap_err()
+        );
         assert!(error.contains(reason), "{tool}: {error}");
     };
     let refused = "unable to connect to 127.0.0.1:1 Connection refused\n\n";
@@ -340,9 +346,9 @@ fn invalid_report_gives_its_last_line() {
         [("wrk", report!("wrk-bad")), ("ab", report!("ab-bad")), ("h2load", report!("h2load-percentiles"))];
     for (tool, text) in reports {
         let load = load(&format!("tool: {tool}, connections: 1"));
-        let whole = read(&load, text).unwrap();
+        let whole = parse_tool_report(&load, text).unwrap();
         for cut in 0..text.len() {
-            if let Ok(part) = read(&load, &text[..cut]) {
+            if let Ok(part) = parse_tool_report(&load, &text[..cut]) {
                 assert!(part.requests == whole.requests, "{tool} cut at {cut}");
             }
         }

@@ -8,7 +8,7 @@ use super::{ToolRun, last_line};
 use crate::result::{Latency, LoadOutcome};
 use crate::scenario::ScenarioProtocol;
 
-pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
+pub(super) fn build_wrk_command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     asked.is_plain("wrk")?;
     let load = asked.load;
     if load.requests.is_some() {
@@ -29,7 +29,7 @@ pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     Ok(words)
 }
 
-pub(super) fn read(output: &str) -> anyhow::Result<LoadOutcome> {
+pub(super) fn parse_wrk_report(output: &str) -> anyhow::Result<LoadOutcome> {
     let mut outcome = LoadOutcome::default();
     let mut latency = Latency::default();
     let mut is_complete = false;

@@ -8,13 +8,13 @@ use std::fs;
 use serde_json::{Value, json};
 
 use self::driver::Browser;
-use super::page;
+use super::render_html_page;
 use crate::report::sample;
 
 fn opened() -> (tempfile::TempDir, Browser) {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("page.html");
-    fs::write(&file, page(&sample::report())).unwrap();
+    fs::write(&file, render_html_page(&sample::report())).unwrap();
     let browser = Browser::open(&format!("file://{}", file.display()));
     (directory, browser)
 }

@@ -3,7 +3,7 @@
 
 use super::legend::{self, DotShape, LegendEntry, Sign};
 use super::scale::{Linear, LogScale};
-use super::svg::{Anchor, Mark, Svg, shortened};
+use super::svg::{Anchor, Mark, Svg, shorten_middle};
 use crate::report::number;
 
 /// The contender of a row.
@@ -135,7 +135,7 @@ fn range_legend(ranges: &[Range]) -> Vec<LegendEntry> {
     if ranges.iter().any(|range| range.max.is_some()) {
         entries.push(LegendEntry::new(Sign::Stroke, "longest"));
     }
-    entries.extend(legend::colours(ranges.iter().map(|range| &range.row), Sign::Line));
+    entries.extend(legend::list_colour_entries(ranges.iter().map(|range| &range.row), Sign::Line));
     entries
 }
 
@@ -152,7 +152,7 @@ pub(super) fn grid(svg: &mut Svg, x: f64, bottom: f64, label: &str) {
 fn name(svg: &mut Svg, row: &ChartRow, left: f64, y: f64) {
     let class = if row.class == "weir" { "name strong" } else { "name" };
     let mark = Mark { class, tip: &row.title, who: Some(row.who) };
-    svg.text((left - GAP, y + BASELINE), Anchor::End, mark, &shortened(&row.title, LABEL_CHARACTERS));
+    svg.text((left - GAP, y + BASELINE), Anchor::End, mark, &shorten_middle(&row.title, LABEL_CHARACTERS));
 }
 
 fn whisker(svg: &mut Svg, (low, high): (f64, f64), y: f64) {

@@ -13,9 +13,9 @@ pub fn charts(report: &RunReport) -> Vec<(String, String)> {
     let people = People::of(report);
     let source = format!("weir lab, Weir {}, {}", report.weir, number::moment(&report.started));
     let source = escape(&source);
-    let mut charts = drawings("all", &overview::section(report, &people), &source);
+    let mut charts = drawings("all", &overview::render_overview_section(report, &people), &source);
     for result in &report.scenarios {
-        let section = scenario::section(report, result, &people, "");
+        let section = scenario::render_scenario_section(report, result, &people, "");
         charts.extend(drawings(&result.scenario.name, &section, &source));
     }
     charts
@@ -27,7 +27,7 @@ fn drawings(of: &str, section: &str, source: &str) -> Vec<(String, String)> {
         let explanation = between(figure, "<span>", "</span>")?;
         let drawing = between(figure, "<svg ", "</svg>")?;
         let chart = standalone(drawing, explanation, source).unwrap_or_default();
-        Some((format!("{}-{}.svg", plain(of), plain(caption)), chart))
+        Some((format!("{}-{}.svg", make_safe_file_name(of), make_safe_file_name(caption)), chart))
     };
     section.split("<figure ").skip(1).filter_map(drawing).collect()
 }
@@ -84,7 +84,7 @@ const MARGIN: f64 = 10.0;
 const SHOWN_SCALE: f64 = 1.4;
 
 /// A safe file name, because a report from elsewhere may have any text as the name of a scenario.
-pub(super) fn plain(name: &str) -> String {
+pub(super) fn make_safe_file_name(name: &str) -> String {
     let kept = |character: char| {
         if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' }
     };
@@ -104,7 +104,7 @@ mod tests {
         let charts = charts(&report);
         let names: BTreeSet<&str> = charts.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names.len(), charts.len(), "every name once");
-        assert_eq!(charts.len(), html::page(&report).matches("<svg").count());
+        assert_eq!(charts.len(), html::render_html_page(&report).matches("<svg").count());
         for name in ["all-cpu-per-request.svg", "small-requests-per-second.svg", "small-loss-in-percent.svg"]
         {
             assert!(names.contains(name), "{name}: {names:?}");

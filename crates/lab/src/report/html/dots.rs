@@ -4,7 +4,7 @@
 use super::chart::{CHARACTER, ChartRow, GAP, TOP, WIDTH, grid, text_width};
 use super::legend::{self, DotShape, LegendEntry};
 use super::scale::LogScale;
-use super::svg::{Anchor, Mark, Svg, shortened};
+use super::svg::{Anchor, Mark, Svg, shorten_middle};
 use crate::report::number;
 
 /// One scenario.
@@ -70,7 +70,7 @@ fn row(svg: &mut Svg, line: &DotRow, (left, top): (f64, f64), axis: &LogScale) {
     }
     let most = (NAME_WIDTH / CHARACTER) as usize;
     let mark = Mark { class: "name", tip: &line.tip, who: None };
-    svg.text((left, y + BASELINE), Anchor::End, mark, &shortened(&line.name, most));
+    svg.text((left, y + BASELINE), Anchor::End, mark, &shorten_middle(&line.name, most));
     for dot in &line.dots {
         let at = (axis.at(dot.ratio), y + ROW / 2.0);
         let mark = Mark { tip: &dot.tip, who: Some(dot.row.who), class: "" };
@@ -78,7 +78,7 @@ fn row(svg: &mut Svg, line: &DotRow, (left, top): (f64, f64), axis: &LogScale) {
             let class = format!("dot {}", dot.row.class);
             svg.circle(at, SUBJECT_RADIUS, Mark { class: &class, ..mark });
             let mark = Mark { class: "value", tip: "", who: Some(dot.row.who) };
-            svg.text((WIDTH - 1.0, y + BASELINE), Anchor::End, mark, &number::ratio(dot.ratio));
+            svg.text((WIDTH - 1.0, y + BASELINE), Anchor::End, mark, &number::format_ratio(dot.ratio));
         } else {
             dot.shape.draw(svg, at, dot.row.class, mark);
         }
@@ -86,7 +86,7 @@ fn row(svg: &mut Svg, line: &DotRow, (left, top): (f64, f64), axis: &LogScale) {
     if let Some(note) = &line.note {
         let mark = Mark { class: "note", tip: note, who: None };
         let most = ((WIDTH - left) / CHARACTER) as usize;
-        svg.text((WIDTH - 1.0, y + ROW + NOTE - 5.0), Anchor::End, mark, &shortened(note, most));
+        svg.text((WIDTH - 1.0, y + ROW + NOTE - 5.0), Anchor::End, mark, &shorten_middle(note, most));
     }
 }
 

@@ -60,7 +60,7 @@ pub(super) fn contenders_line(report: &RunReport) -> String {
 }
 
 /// The last section of the page.
-pub(super) fn section(report: &RunReport) -> String {
+pub(super) fn render_facts_section(report: &RunReport) -> String {
     let mut contenders =
         TextTable::with_numbers(["contender", "what it is", "language", "version", "told", "absent because"]);
     contenders.columns.iter_mut().for_each(|column| column.numeric = false);

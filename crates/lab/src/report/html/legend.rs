@@ -72,7 +72,7 @@ impl LegendEntry {
 }
 
 /// One entry per colour of the rows.
-pub(super) fn colours<'r>(
+pub(super) fn list_colour_entries<'r>(
     rows: impl Iterator<Item = &'r ChartRow> + Clone,
     sign: impl Fn(&'static str) -> Sign,
 ) -> Vec<LegendEntry> {
@@ -175,7 +175,7 @@ mod tests {
     fn only_colours_that_are_drawn_are_explained() {
         let row = |title: &str, class| ChartRow { title: title.to_owned(), who: 0, class };
         let rows = [row("nginx", "base"), row("Weir", "weir"), row("Weir, ten plugins", "weir")];
-        let entries = colours(rows.iter(), Sign::Bar);
+        let entries = list_colour_entries(rows.iter(), Sign::Bar);
         let meanings: Vec<&str> = entries.iter().map(|entry| entry.meaning.as_str()).collect();
         assert_eq!(meanings, ["Weir", "nginx, the baseline"]);
     }

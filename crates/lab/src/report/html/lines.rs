@@ -3,7 +3,7 @@
 use super::chart::{CHARACTER, ChartRow, GAP, TOP, WIDTH, text_width};
 use super::legend::{self, Sign};
 use super::scale::Linear;
-use super::svg::{Anchor, Mark, Svg, shortened};
+use super::svg::{Anchor, Mark, Svg, shorten_middle};
 use crate::report::number;
 
 /// One line.
@@ -13,7 +13,7 @@ pub(super) struct LineSeries {
 }
 
 /// Draws lines over time. Those that are not peers are named at their end.
-pub(super) fn lines(series: &[LineSeries], interval_s: f64, label: &str) -> String {
+pub(super) fn draw_lines(series: &[LineSeries], interval_s: f64, label: &str) -> String {
     let named = |one: &&LineSeries| one.row.class != "peer";
     let right = WIDTH
         - text_width(series.iter().filter(named).map(|one| one.row.title.as_str())).min(NAME_WIDTH)
@@ -23,15 +23,20 @@ pub(super) fn lines(series: &[LineSeries], interval_s: f64, label: &str) -> Stri
     let (up, longest) =
         (Linear::new(greatest * 1.05, bottom, top), series.iter().map(|one| one.values.len()).max());
     let left = text_width(
-        up.ticks().iter().map(|tick| number::plain(*tick)).collect::<Vec<_>>().iter().map(String::as_str),
+        up.ticks()
+            .iter()
+            .map(|tick| number::format_number(*tick))
+            .collect::<Vec<_>>()
+            .iter()
+            .map(String::as_str),
     ) + GAP;
     let along = Linear::new((longest.unwrap_or(1).max(2) - 1) as f64 * interval_s, left, right);
     let mut svg = Svg::new(WIDTH);
-    legend::draw(&mut svg, &legend::colours(series.iter().map(|one| &one.row), Sign::Line));
+    legend::draw(&mut svg, &legend::list_colour_entries(series.iter().map(|one| &one.row), Sign::Line));
     let axis = Mark { class: "axis", ..Mark::default() };
     for tick in up.ticks() {
         svg.line((left, up.at(tick)), (right, up.at(tick)), Mark { class: "grid", ..Mark::default() });
-        svg.text((left - 6.0, up.at(tick) + 4.0), Anchor::End, axis, &number::plain(tick));
+        svg.text((left - 6.0, up.at(tick) + 4.0), Anchor::End, axis, &number::format_number(tick));
     }
     for tick in along.ticks() {
         svg.text((along.at(tick), HEIGHT - 6.0), Anchor::Middle, axis, &format!("{} s", number::axis(tick)));
@@ -56,7 +61,7 @@ pub(super) fn lines(series: &[LineSeries], interval_s: f64, label: &str) -> Stri
             (right + 6.0, y + 4.0),
             Anchor::Start,
             mark,
-            &shortened(&one.row.title, (NAME_WIDTH / CHARACTER) as usize),
+            &shorten_middle(&one.row.title, (NAME_WIDTH / CHARACTER) as usize),
         );
         free = y + 14.0;
     }

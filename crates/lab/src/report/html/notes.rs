@@ -8,11 +8,15 @@ use crate::report::terminal;
 use crate::result::{RunReport, ScenarioResult};
 
 /// The notes of a scenario; empty if there are none.
-pub(super) fn of_scenario(report: &RunReport, result: &ScenarioResult, summaries: &[Summary<'_>]) -> String {
+pub(super) fn render_scenario_notes(
+    report: &RunReport,
+    result: &ScenarioResult,
+    summaries: &[Summary<'_>],
+) -> String {
     let measured: Vec<&Summary<'_>> = summaries.iter().filter(|summary| summary.rounds > 0).collect();
-    let sentences = result.notes.iter().cloned().chain(libraries::note(report, result));
+    let sentences = result.notes.iter().cloned().chain(libraries::note_tls_libraries(report, result));
     let mut out: String = sentences.map(|note| format!("<p class=\"noted\">{}</p>", escape(&note))).collect();
-    let mut details = terminal::remarks(summaries, &measured);
+    let mut details = terminal::collect_remarks(summaries, &measured);
     details.extend(terminal::missing(summaries));
     out += &folded(&line(summaries, &measured), &details);
     out
@@ -69,7 +73,7 @@ mod tests {
     fn told(name: &str) -> String {
         let report = sample::report();
         let result = report.scenarios.iter().find(|result| result.scenario.name == name).unwrap();
-        of_scenario(&report, result, &summary::of_scenario(result))
+        render_scenario_notes(&report, result, &summary::summarise_scenario(result))
     }
 
     #[test]

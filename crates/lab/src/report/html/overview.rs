@@ -12,7 +12,7 @@ use crate::report::table::{Cell, TextTable};
 use crate::result::{RunReport, ScenarioResult};
 
 /// Ratios to the baseline over all scenarios, and scenarios in which the subject is not first.
-pub(super) fn section(report: &RunReport, people: &People<'_>) -> String {
+pub(super) fn render_overview_section(report: &RunReport, people: &People<'_>) -> String {
     let baseline = report.scenarios.iter().find_map(|result| result.baseline.as_deref());
     let Some(baseline) = baseline else { return String::new() };
     let mut charts = String::new();
@@ -80,20 +80,20 @@ fn marks(
     table: &mut TextTable,
 ) -> Vec<Dot> {
     let mut dots: Vec<Dot> = Vec::new();
-    let summaries = summary::of_scenario(result);
+    let summaries = summary::summarise_scenario(result);
     for summary in summaries.iter().filter(|summary| summary.name != DIRECT) {
         let Some(ratio) = summary.ratios.get(&kind) else { continue };
         let row = people.row(summary.name, Some(baseline));
         let word = kind.word(ratio.verdict);
-        let tip = format!("{}: {} × {baseline}, {word}", row.title, number::ratio(ratio.median));
+        let tip = format!("{}: {} × {baseline}, {word}", row.title, number::format_ratio(ratio.median));
         let interval = ratio.interval.map_or_else(
             || number::MISSING.to_owned(),
-            |(low, high)| format!("{}..{}", number::ratio(low), number::ratio(high)),
+            |(low, high)| format!("{}..{}", number::format_ratio(low), number::format_ratio(high)),
         );
         table.rows.push(vec![
             Cell::text(&result.scenario.name),
             Cell::text(summary.name),
-            Cell::number(number::ratio(ratio.median), Some(ratio.median)),
+            Cell::number(number::format_ratio(ratio.median), Some(ratio.median)),
             Cell::text(interval),
             Cell::text(word),
         ]);
@@ -147,9 +147,9 @@ fn not_first(report: &RunReport) -> String {
             Cell::number(one.place.to_string(), Some(one.place as f64)),
             Cell::number(one.of.to_string(), Some(one.of as f64)),
             Cell::text(one.first),
-            Cell::number(number::ratio(one.over_first), Some(one.over_first)),
+            Cell::number(number::format_ratio(one.over_first), Some(one.over_first)),
             Cell::number(number::optional_percent(one.loss_percent), one.loss_percent),
-            Cell::number(number::count(one.failures), Some(one.failures as f64)),
+            Cell::number(number::format_count(one.failures), Some(one.failures as f64)),
         ]);
     }
     let behind = standings.iter().filter(|one| one.place > 1).count();

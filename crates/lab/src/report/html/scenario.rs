@@ -3,7 +3,7 @@
 
 use super::chart::{Bar, ChartRow, Range, bars, ranges};
 use super::legend::{self, LegendEntry, Sign};
-use super::lines::{LineSeries, lines};
+use super::lines::{LineSeries, draw_lines};
 use super::svg::escape;
 use super::{People, command_line, figure, notes, study, subject};
 use crate::report::figure::Figure;
@@ -14,13 +14,13 @@ use crate::report::table::{Cell, TextTable, Tone};
 use crate::result::{MeasuredRun, RunReport, ScenarioResult};
 
 /// The whole section with the anchor `anchor`.
-pub(super) fn section(
+pub(super) fn render_scenario_section(
     report: &RunReport,
     result: &ScenarioResult,
     people: &People<'_>,
     anchor: &str,
 ) -> String {
-    let summaries = summary::of_scenario(result);
+    let summaries = summary::summarise_scenario(result);
     let mut measured: Vec<&Summary<'_>> = summaries.iter().filter(|summary| summary.rounds > 0).collect();
     sort(&mut measured, summary::paced(result));
     let view = View { result, people, measured };
@@ -28,7 +28,7 @@ pub(super) fn section(
     let charts = if view.measured.is_empty() {
         "<p>Nothing was measured.</p>".to_owned()
     } else {
-        let study = study::chart(report, &view);
+        let study = study::draw_study_charts(report, &view);
         [view.throughput(), view.loss(), view.latency(), view.cpu(), view.memory(), view.over_time(), study]
             .concat()
     };
@@ -40,7 +40,7 @@ pub(super) fn section(
         title = escape(&asked.title),
         about = escape(&asked.about),
         command = command_line(&result.command),
-        notes = notes::of_scenario(report, result, &summaries),
+        notes = notes::render_scenario_notes(report, result, &summaries),
     )
 }
 
@@ -195,13 +195,13 @@ impl View<'_> {
                 row: self.row(summary),
                 parts: vec![user * scale, system * scale],
                 whisker: Some((whole.min, whole.max)),
-                label: number::plain(whole.median),
+                label: number::format_number(whole.median),
                 tip: format!(
                     "{}: {}; user {}, kernel {}",
                     self.row(summary).title,
                     told(Figure::CpuUs, whole),
-                    number::plain(user),
-                    number::plain(system)
+                    number::format_number(user),
+                    number::format_number(system)
                 ),
             })
         };
@@ -237,11 +237,13 @@ impl View<'_> {
         );
         for one in &drawn {
             let mut cells = vec![Cell::text(&one.row.title)];
-            cells.extend(one.values.iter().map(|value| Cell::number(number::plain(*value), Some(*value))));
+            cells.extend(
+                one.values.iter().map(|value| Cell::number(number::format_number(*value), Some(*value))),
+            );
             cells.resize(steps + 1, Cell::text(number::MISSING));
             table.rows.push(cells);
         }
-        let drawing = lines(
+        let drawing = draw_lines(
             &drawn,
             interval_s,
             &format!("Requests per second over time: {}", self.result.scenario.title),
@@ -291,7 +293,7 @@ impl View<'_> {
         }
         let failed = summary.failures.all() + summary.unsent;
         let tone = if failed > 0 { Tone::Bad } else { Tone::Usual };
-        cells.push(Cell::number(number::count(failed), Some(failed as f64)).toned(tone));
+        cells.push(Cell::number(number::format_count(failed), Some(failed as f64)).toned(tone));
         cells
     }
 }
@@ -305,17 +307,17 @@ fn ratio_cells(summary: &Summary<'_>, of: Figure) -> [Cell; 3] {
     };
     let interval = ratio.interval.map_or_else(
         || number::MISSING.to_owned(),
-        |(low, high)| format!("{}..{}", number::ratio(low), number::ratio(high)),
+        |(low, high)| format!("{}..{}", number::format_ratio(low), number::format_ratio(high)),
     );
     [
-        Cell::number(number::ratio(ratio.median), Some(ratio.median)),
+        Cell::number(number::format_ratio(ratio.median), Some(ratio.median)),
         Cell::text(interval),
         Cell::text(of.word(ratio.verdict)).toned(tone),
     ]
 }
 
 fn colours(bars: &[Bar]) -> Vec<LegendEntry> {
-    legend::colours(bars.iter().map(|bar| &bar.row), Sign::Bar)
+    legend::list_colour_entries(bars.iter().map(|bar| &bar.row), Sign::Bar)
 }
 
 /// Whether the gateway was not the only limit, so that its requests per second are not its own.

@@ -22,7 +22,7 @@ struct Variant {
 }
 
 /// The study's charts, if a scenario has at least two of its contenders.
-pub(super) fn chart(report: &RunReport, view: &View<'_>) -> String {
+pub(super) fn draw_study_charts(report: &RunReport, view: &View<'_>) -> String {
     let of = |summary: &&Summary<'_>| {
         let facts = report.contenders.iter().find(|facts| facts.definition.name == summary.name)?;
         variant(&facts.definition)
@@ -73,7 +73,7 @@ fn one(
             [summary.name, &variant.layer, &variant.model, &variant.buffers].map(Cell::text).to_vec();
         cells.extend(
             [spread.median, spread.min, spread.max]
-                .map(|value| Cell::number(number::plain(value), Some(value))),
+                .map(|value| Cell::number(number::format_number(value), Some(value))),
         );
         table.rows.push(cells);
     }

@@ -51,7 +51,7 @@ pub(super) fn escape(text: &str) -> String {
 
 /// Cut to `most` characters, with a mark at the cut, which is in the middle because variants of one name
 /// differ at its end.
-pub(super) fn shortened(text: &str, most: usize) -> String {
+pub(super) fn shorten_middle(text: &str, most: usize) -> String {
     let length = text.chars().count();
     if length <= most {
         return text.to_owned();
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn long_names_are_cut_with_a_mark() {
         for (most, expected) in [(8, "weir-ten"), (7, "wei…ten"), (6, "wei…en"), (1, "…")] {
-            assert_eq!(shortened("weir-ten", most), expected, "{most}");
+            assert_eq!(shorten_middle("weir-ten", most), expected, "{most}");
         }
     }
 }

@@ -85,7 +85,7 @@ impl Forms<'_> {
 
 /// The table of a scenario of the study: one column for each forwarder that has several forms in it. `None`
 /// without one.
-pub(super) fn table(report: &RunReport, measured: &[&Summary<'_>]) -> Option<TextTable> {
+pub(super) fn build_study_table(report: &RunReport, measured: &[&Summary<'_>]) -> Option<TextTable> {
     let mut all: Vec<Forms<'_>> = Vec::new();
     let mut is_layer4 = true;
     for summary in measured {
@@ -138,10 +138,10 @@ mod tests {
             }
         }
         let result = report.scenarios.iter().find(|result| result.scenario.name == "thread-model")?;
-        let summaries = summary::of_scenario(result);
+        let summaries = summary::summarise_scenario(result);
         let at_layer4 = |summary: &&Summary<'_>| summary.name.starts_with("forward-l4");
         let measured: Vec<&Summary<'_>> = summaries.iter().filter(at_layer4).collect();
-        table(&report, &measured)
+        build_study_table(&report, &measured)
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::load::tools::own::SERVER_NAME;
 use crate::scenario::ScenarioProtocol;
 
 /// One short message; returns what came back, which is the same.
-pub(super) fn ask(protocol: ScenarioProtocol, address: SocketAddr) -> anyhow::Result<Vec<u8>> {
+pub(super) fn probe_layer4(protocol: ScenarioProtocol, address: SocketAddr) -> anyhow::Result<Vec<u8>> {
     let (sent, came) = match protocol {
         ScenarioProtocol::Udp => datagram(address, SHORT_BYTES)?,
         ScenarioProtocol::TlsByName => {
@@ -34,7 +34,10 @@ pub(super) fn ask(protocol: ScenarioProtocol, address: SocketAddr) -> anyhow::Re
 }
 
 /// Checks long messages, and that a client with another name does not reach the origin.
-pub(in crate::run) fn check(protocol: ScenarioProtocol, address: SocketAddr) -> anyhow::Result<()> {
+pub(in crate::run) fn check_layer4_forwarding(
+    protocol: ScenarioProtocol,
+    address: SocketAddr,
+) -> anyhow::Result<()> {
     match protocol {
         ScenarioProtocol::Udp => {
             let (sent, came) = datagram(address, LONG_DATAGRAM_BYTES)?;
@@ -113,24 +116,25 @@ mod tests {
 
     #[test]
     fn origin_itself_passes_except_for_names() {
-        let address = echo::start((Ipv4Addr::LOCALHOST, 0).into()).unwrap().address;
+        let address = echo::start_echo((Ipv4Addr::LOCALHOST, 0).into()).unwrap().address;
         for protocol in [ScenarioProtocol::Tcp, ScenarioProtocol::Udp] {
-            assert_eq!(ask(protocol, address).unwrap().len(), SHORT_BYTES);
-            check(protocol, address).unwrap();
+            assert_eq!(probe_layer4(protocol, address).unwrap().len(), SHORT_BYTES);
+            check_layer4_forwarding(protocol, address).unwrap();
         }
-        ask(ScenarioProtocol::TlsByName, address).unwrap();
-        let told = check(ScenarioProtocol::TlsByName, address).unwrap_err().to_string();
+        probe_layer4(ScenarioProtocol::TlsByName, address).unwrap();
+        let told = check_layer4_forwarding(ScenarioProtocol::TlsByName, address).unwrap_err().to_string();
         assert!(told.contains("the name is not looked at"), "{told}");
     }
 
     #[test]
     fn silence_and_refusal_are_errors() {
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let told = format!("{:#}", ask(ScenarioProtocol::Udp, silent.local_addr().unwrap()).unwrap_err());
+        let told =
+            format!("{:#}", probe_layer4(ScenarioProtocol::Udp, silent.local_addr().unwrap()).unwrap_err());
         assert!(told.contains("does not come back"), "{told}");
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         std::thread::spawn(move || drop(listener.accept()));
-        assert!(ask(ScenarioProtocol::Tcp, address).is_err());
+        assert!(probe_layer4(ScenarioProtocol::Tcp, address).is_err());
     }
 }

@@ -12,11 +12,11 @@ fn named(kind: ObjectKind, object: &Value, expected: &[&str]) {
         assert!(refusal.contract_message().contains("it is not in the folder"), "{refusal:?}");
         refusal.faults().iter().map(|fault| fault.pointer.clone()).collect()
     };
-    let found = check::object(&catalog, &key, object).err().map(faults).unwrap_or_default();
+    let found = check::check_object(&catalog, &key, object).err().map(faults).unwrap_or_default();
     assert_eq!(found, expected, "{object}");
     let found = check::value(&catalog, kind, object).err().map(faults).unwrap_or_default();
     assert_eq!(found, expected, "{object}");
-    assert!(check::object(&super::catalog(), &key, object).is_ok(), "without a rule: {object}");
+    assert!(check::check_object(&super::catalog(), &key, object).is_ok(), "without a rule: {object}");
 }
 
 #[test]

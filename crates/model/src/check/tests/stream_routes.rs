@@ -117,7 +117,7 @@ fn port_without_a_fitting_listener_is_warned_about() {
     let warned = |port: u16, scheme: &str| {
         let route = json!({"server_port": port, "upstream": {"scheme": scheme, "nodes": {"a:1": 1}}});
         let key = crate::ObjectKey::new(ObjectKind::StreamRoute, "1").unwrap();
-        let warnings = check::object(&catalog, &key, &route).unwrap().warnings;
+        let warnings = check::check_object(&catalog, &key, &route).unwrap().warnings;
         warnings.iter().map(|warning| warning.reason.clone()).collect::<String>()
     };
     for (port, scheme, expected) in [
@@ -143,7 +143,7 @@ fn port_without_a_fitting_listener_is_warned_about() {
 fn subordinate_route_is_taken_with_a_warning() {
     let (catalog, key) = (catalog(), crate::ObjectKey::new(ObjectKind::StreamRoute, "2").unwrap());
     let route = json!({"upstream_id": 1, "protocol": {"name": "redis", "superior_id": "1"}});
-    let warnings = check::object(&catalog, &key, &route).unwrap().warnings;
+    let warnings = check::check_object(&catalog, &key, &route).unwrap().warnings;
     assert_eq!(&*warnings[0].pointer, "/protocol/superior_id");
     assert!(warnings[0].reason.contains("no session gets this route"), "{:?}", warnings[0]);
 }

@@ -263,7 +263,7 @@ enum PatternMatcher {
 }
 
 /// Makes [`KEYWORD`].
-pub(super) fn keyword<'a>(
+pub(super) fn make_pattern_keyword<'a>(
     _schema: &'a Map<String, Value>,
     pattern: &'a Value,
     _place: Location,

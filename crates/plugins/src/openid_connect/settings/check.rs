@@ -15,7 +15,7 @@ use crate::shared::config::{self, is_reference};
 /// # Errors
 /// The first rule that does not hold, in the words of APISIX where it has the rule.
 pub(in super::super) fn check(written: &Value) -> Result<(), String> {
-    let config: OpenidConnectConfig = config::parse(written)?;
+    let config: OpenidConnectConfig = config::parse_config(written)?;
     if !config.bearer_only && config.session.is_none() {
         return Err("property \"session.secret\" is required when \"bearer_only\" is false".to_owned());
     }

@@ -85,7 +85,7 @@ impl Cached {
     /// Makes the entry `seconds` old.
     fn age(&mut self, seconds: u64) {
         let request = self.scene.exchange(GET.as_bytes());
-        let now_s = now_s(&request);
+        let now_s = read_recent_clock_s(&request);
         let ZoneLookup::Entry(old) = self.zone.find(&self.key, &request.request.headers, now_s) else {
             panic!("there is an entry")
         };

@@ -5,7 +5,7 @@ use message::Headers;
 use stdx::hash::{crc32, crc32_continue};
 
 use super::super::entry::EntryTimes;
-use super::super::key::framed;
+use super::super::key::append_length_prefixed;
 
 /// The last digit is the version of the form: files of another one are removed.
 const MAGIC: [u8; 8] = *b"WEIRPC01";
@@ -97,7 +97,7 @@ impl FileHead {
         }
         out.push(u8::from(must_revalidate));
         out.extend_from_slice(&self.status.to_be_bytes());
-        let mut text = |bytes: &[u8]| framed(&mut out, |out| out.extend_from_slice(bytes));
+        let mut text = |bytes: &[u8]| append_length_prefixed(&mut out, |out| out.extend_from_slice(bytes));
         text(&self.key);
         text(&self.signature);
         text(self.fields.join(",").as_bytes());

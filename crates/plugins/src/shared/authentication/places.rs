@@ -14,7 +14,7 @@ use message::query::{arguments, decode};
 pub(crate) struct Doubled;
 
 /// The value of a field.
-pub(crate) fn field<'e>(exchange: &'e Exchange, name: &str) -> Result<Option<&'e [u8]>, Doubled> {
+pub(crate) fn read_single_field<'e>(exchange: &'e Exchange, name: &str) -> Result<Option<&'e [u8]>, Doubled> {
     single(exchange.request.headers.get_all(name))
 }
 
@@ -96,8 +96,11 @@ mod tests {
     fn single_parts_are_found_and_doubled_ones_refused() {
         let mut scene = Scene::new();
         let exchange = scene.exchange(REQUEST);
-        assert_eq!(field(&exchange, "x"), Ok(Some(&b"1"[..])));
-        assert_eq!((field(&exchange, "Y"), field(&exchange, "z")), (Err(Doubled), Ok(None)));
+        assert_eq!(read_single_field(&exchange, "x"), Ok(Some(&b"1"[..])));
+        assert_eq!(
+            (read_single_field(&exchange, "Y"), read_single_field(&exchange, "z")),
+            (Err(Doubled), Ok(None))
+        );
         assert_eq!(argument(&exchange, "b"), Ok(Some(Cow::from(&b"2 A"[..]))));
         assert_eq!(argument(&exchange, "b2"), Ok(Some(Cow::from(&b""[..]))));
         assert_eq!((argument(&exchange, "a"), argument(&exchange, "A")), (Err(Doubled), Ok(None)));

@@ -68,7 +68,7 @@ pub(crate) fn is_deflate(codings: &[u8]) -> bool {
     matches!(Coding::of(codings), Some(Coding::Deflate))
 }
 
-/// Whether [`decode`] knows the coding that a `Content-Encoding` names.
+/// Whether [`decode_content`] knows the coding that a `Content-Encoding` names.
 pub(crate) fn is_known(content_encoding: &[u8]) -> bool {
     Coding::of(content_encoding).is_some()
 }
@@ -77,7 +77,7 @@ pub(crate) fn is_known(content_encoding: &[u8]) -> bool {
 ///
 /// # Errors
 /// See [`DecodeError`].
-pub(crate) fn decode(
+pub(crate) fn decode_content(
     content_encoding: &[u8],
     body: &[u8],
     limit_bytes: usize,
@@ -89,13 +89,17 @@ pub(crate) fn decode(
 
 /// The beginning of a body, decoded by its `Content-Encoding`: at most `limit_bytes`, and less of a body that
 /// is cut, malformed or too dense. Nothing if not a byte can be decoded.
-pub(crate) fn beginning(content_encoding: &[u8], body: &[u8], limit_bytes: usize) -> Option<Vec<u8>> {
+pub(crate) fn decode_content_prefix(
+    content_encoding: &[u8],
+    body: &[u8],
+    limit_bytes: usize,
+) -> Option<Vec<u8>> {
     let mut decoded = Vec::new();
     let whole = decode_into(content_encoding, body, limit_bytes, &mut decoded);
     (whole.is_ok() || !decoded.is_empty()).then_some(decoded)
 }
 
-/// As [`decode`]; `decoded` has the bytes before the error, too.
+/// As [`decode_content`]; `decoded` has the bytes before the error, too.
 fn decode_into(
     content_encoding: &[u8],
     body: &[u8],

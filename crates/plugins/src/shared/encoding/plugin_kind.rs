@@ -34,7 +34,7 @@ pub(crate) const fn coding_kind<C: CodingConfig>(
 }
 
 fn build_coding<C: CodingConfig>(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let (settings, rules) = config::parse::<C>(config)?.compile_coding()?;
+    let (settings, rules) = config::parse_config::<C>(config)?.compile_coding()?;
     Ok(Compression::<C::Coding>::plugin(rules, settings))
 }
 

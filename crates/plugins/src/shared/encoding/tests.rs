@@ -54,7 +54,7 @@ fn check<C: Compressor>(settings: &C::Settings, pieces: &[&[u8]]) {
     let whole = pieces.concat();
     for is_stream in [false, true, false] {
         let coded = code(&pool, settings, pieces, is_stream);
-        let decoded = decode::decode(C::CODING.as_bytes(), &coded, LIMIT);
+        let decoded = decode::decode_content(C::CODING.as_bytes(), &coded, LIMIT);
         assert!(decoded.as_ref() == Ok(&whole), "{} of {} bytes", C::CODING, whole.len());
     }
 }
@@ -87,7 +87,7 @@ proptest! {
     #[test]
     fn decoder_of_any_bytes_ends(coded in prop::collection::vec(any::<u8>(), 0..2_000)) {
         for coding in ["gzip", "deflate", "br", "zstd"] {
-            let decoded = decode::decode(coding.as_bytes(), &coded, 100_000);
+            let decoded = decode::decode_content(coding.as_bytes(), &coded, 100_000);
             prop_assert!(decoded.is_err() || decoded.is_ok_and(|body| body.len() <= 100_000));
         }
     }
@@ -172,7 +172,7 @@ fn bodies_beyond_a_limit_are_not_decoded() {
     let (zeros, body) = (vec![0; 10_000_000], text(200_000));
     let (bomb, coded) = (code(&pool, &level, &[&zeros], false), code(&pool, &level, &[&body], false));
     let check = |coding: &str, coded: &[u8], limit: usize, expected: Result<usize, DecodeError>| {
-        let decoded = decode::decode(coding.as_bytes(), coded, limit).map(|body| body.len());
+        let decoded = decode::decode_content(coding.as_bytes(), coded, limit).map(|body| body.len());
         assert_eq!(decoded, expected, "{coding}, {} bytes up to {limit}", coded.len());
     };
     check("gzip", &coded, 200_000, Ok(200_000));
@@ -192,7 +192,7 @@ fn bodies_beyond_a_limit_are_not_decoded() {
     check("gzip, br", b"plain text", 100, Err(DecodeError::UnknownCoding));
     // gzip of several members is one body (RFC 1952 section 2.2).
     let twice = [code(&pool, &level, &[b"abc"], false), code(&pool, &level, &[b"def"], false)].concat();
-    assert_eq!(decode::decode(b"gzip", &twice, 10).as_deref(), Ok(&b"abcdef"[..]));
+    assert_eq!(decode::decode_content(b"gzip", &twice, 10).as_deref(), Ok(&b"abcdef"[..]));
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn deflate_is_decoded_with_and_without_its_header() {
     let zlib = read(Box::new(flate2::bufread::ZlibEncoder::new(source.clone(), level)));
     let raw = read(Box::new(flate2::bufread::DeflateEncoder::new(source, level)));
     for coded in [zlib, raw] {
-        assert!(decode::decode(b"deflate", &coded, 5_000).as_ref() == Ok(&body));
+        assert!(decode::decode_content(b"deflate", &coded, 5_000).as_ref() == Ok(&body));
     }
 }
 

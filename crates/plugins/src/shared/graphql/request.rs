@@ -47,7 +47,7 @@ pub(crate) fn bytes_max(exchange: &Exchange) -> usize {
 }
 
 /// The body or the query that holds the request; none if there is none, or it is too long.
-pub(crate) fn source(exchange: &Exchange) -> Option<&[u8]> {
+pub(crate) fn find_graphql_source(exchange: &Exchange) -> Option<&[u8]> {
     let source = match exchange.request.method {
         Method::Get => exchange.request.query(),
         _ => exchange.request_body(),
@@ -72,7 +72,7 @@ impl GraphqlRequest {
     /// # Errors
     /// The text for the client.
     pub(crate) fn of(exchange: &Exchange) -> Result<GraphqlRequest, String> {
-        let source = source(exchange).ok_or(NO_BODY)?;
+        let source = find_graphql_source(exchange).ok_or(NO_BODY)?;
         if exchange.request.method == Method::Get {
             return GraphqlRequest::in_query(source);
         }
@@ -165,7 +165,7 @@ impl GraphqlRequest {
 }
 
 /// The reply to a request that is none of GraphQL.
-pub(crate) fn refusal(text: &str) -> BufferedReply {
+pub(crate) fn refuse_graphql_request(text: &str) -> BufferedReply {
     BufferedReply::message(400, text)
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::algorithm::{Curve, JwtAlgorithm};
 use super::key::PublicKey;
-use super::pem::without_zeros;
+use super::pem::strip_leading_zeros;
 
 /// The longest number or secret in a JWK, in characters: twice the longest supported RSA modulus.
 const MEMBER_CHARS_MAX: usize = 4 * 1024;
@@ -26,7 +26,7 @@ pub(super) enum Material {
 ///
 /// # Errors
 /// It is malformed, or for something else.
-pub(super) fn read(jwk: &Value) -> Result<Jwk, String> {
+pub(super) fn read_jwk(jwk: &Value) -> Result<Jwk, String> {
     if jwk.get("use").is_some_and(|purpose| purpose != "sig") {
         return Err("the JWK is not for signatures (`use`)".to_owned());
     }
@@ -44,7 +44,7 @@ pub(super) fn read(jwk: &Value) -> Result<Jwk, String> {
     let material = match text(jwk, "kty") {
         Some("RSA") => {
             let (modulus, exponent) = (number(jwk, "n")?, number(jwk, "e")?);
-            let (modulus, exponent) = (without_zeros(&modulus), without_zeros(&exponent));
+            let (modulus, exponent) = (strip_leading_zeros(&modulus), strip_leading_zeros(&exponent));
             Material::Public(PublicKey::Rsa { modulus, exponent })
         }
         Some("EC") => Material::Public(point(jwk)?),

@@ -63,7 +63,7 @@ impl VerifyingKey {
     /// The text is no such key, or the key does not fit the algorithm.
     pub(crate) fn from_text(algorithm: JwtAlgorithm, text: &str) -> Result<VerifyingKey, String> {
         if !text.trim_start().starts_with('{') {
-            return VerifyingKey::from_public(&pem::read(text)?, &[algorithm]);
+            return VerifyingKey::from_public(&pem::read_pem_key(text)?, &[algorithm]);
         }
         let jwk: Value =
             lenient_json::from_slice(text.as_bytes()).map_err(|_| "the JWK is not JSON".to_owned())?;
@@ -76,7 +76,7 @@ impl VerifyingKey {
     /// # Errors
     /// It is malformed, is not for signatures (`use`, `key_ops`), or fits none of `allowed`.
     pub(crate) fn from_jwk(jwk: &Value, allowed: &[JwtAlgorithm]) -> Result<VerifyingKey, String> {
-        let read = jwk::read(jwk)?;
+        let read = jwk::read_jwk(jwk)?;
         let suits = |algorithm: &JwtAlgorithm| read.algorithm.is_none_or(|only| only == *algorithm);
         let allowed: Vec<JwtAlgorithm> = allowed.iter().copied().filter(suits).collect();
         match read.material {

@@ -23,7 +23,7 @@ const CURVES: [(&str, Curve); 3] =
 ///
 /// # Errors
 /// It is no PEM, no public key, or of a kind that is not supported.
-pub(super) fn read(text: &str) -> Result<PublicKey, String> {
+pub(super) fn read_pem_key(text: &str) -> Result<PublicKey, String> {
     if text.len() > PEM_BYTES_MAX {
         return Err(format!("the public key is longer than {PEM_BYTES_MAX} bytes"));
     }
@@ -67,11 +67,14 @@ fn subject_key(info: &SubjectPublicKeyInfo<'_>) -> Result<PublicKey, String> {
 
 fn rsa(der: &[u8]) -> Result<PublicKey, String> {
     let (_, key) = RSAPublicKey::from_der(der).map_err(|_| malformed("RSA key"))?;
-    Ok(PublicKey::Rsa { modulus: without_zeros(key.modulus), exponent: without_zeros(key.exponent) })
+    Ok(PublicKey::Rsa {
+        modulus: strip_leading_zeros(key.modulus),
+        exponent: strip_leading_zeros(key.exponent),
+    })
 }
 
 /// The number without leading zeros, as the library wants it.
-pub(super) fn without_zeros(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn strip_leading_zeros(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().copied().skip_while(|byte| *byte == 0).collect()
 }
 

@@ -106,11 +106,11 @@ impl KafkaBroker {
         let reply = self.ask(connection, &handshake, true).await?;
         self.read(wire::read_sasl_handshake(&reply))?;
         if sasl.mechanism == Mechanism::Plain {
-            return self.authenticate(connection, sasl::plain(sasl)).await.map(drop);
+            return self.authenticate(connection, sasl::encode_sasl_plain(sasl)).await.map(drop);
         }
         let login = ScramLogin::begin(sasl).expect("every mechanism but PLAIN is SCRAM");
         let server_first = self.authenticate(connection, login.first()).await?;
-        let proof = side_thread::run(move || login.prove(&server_first)).await;
+        let proof = side_thread::run_on_side_thread(move || login.prove(&server_first)).await;
         let proof = proof.map_err(str::to_owned).flatten().map_err(|reason| self.lost(&reason))?;
         let server_final = self.authenticate(connection, proof.message.clone()).await?;
         proof.confirm(&server_final).map_err(|reason| self.lost(&reason))

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use super::connection::{BrokerFault, KafkaBroker};
 use super::settings::{ClusterSettings, TopicSettings};
 use super::wire::{self, KafkaMetadata, KafkaRequest};
-use crate::shared::redis::settings::place;
+use crate::shared::redis::settings::format_host_port;
 
 /// How often messages that a broker did not take are sent again, with fresh metadata, before the batch has
 /// failed.
@@ -287,7 +287,7 @@ impl Producer {
         let mut nodes = BTreeMap::new();
         let mut by_number = BTreeMap::new();
         for (number, (host, port)) in &metadata.brokers {
-            let place = place(host, *port);
+            let place = format_host_port(host, *port);
             let node = match known.get(&place) {
                 Some(node) => node.clone(),
                 None => {

@@ -41,7 +41,7 @@ pub(super) struct ScramProof {
 }
 
 /// The only message of a login by PLAIN.
-pub(super) fn plain(config: &SaslConfig) -> Vec<u8> {
+pub(super) fn encode_sasl_plain(config: &SaslConfig) -> Vec<u8> {
     format!("\0{}\0{}", config.user, config.password).into_bytes()
 }
 
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn plain_login_has_no_second_message() {
         let config = config(Mechanism::Plain, "u", "p");
-        assert_eq!(plain(&config), b"\0u\0p");
+        assert_eq!(encode_sasl_plain(&config), b"\0u\0p");
         assert!(ScramLogin::begin(&config).is_none());
         let other = ScramLogin::begin(&self::config(Mechanism::ScramSha256, "u", "p")).unwrap();
         assert_ne!(

@@ -3,7 +3,7 @@
 use exchange::plugin::outbound::{OutboundTls, check_place};
 
 use crate::shared::attributes::{attributes, words};
-use crate::shared::redis::settings::place;
+use crate::shared::redis::settings::format_host_port;
 
 words! {
     /// How a user proves the password.
@@ -76,7 +76,7 @@ pub(crate) struct TopicSettings {
 impl Broker {
     /// `HOST:PORT`.
     pub(super) fn place(&self) -> String {
-        place(&self.host, self.port)
+        format_host_port(&self.host, self.port)
     }
 
     /// Checks that streams can be opened to it.

@@ -8,14 +8,14 @@ use super::{Builtin, LogField, LogFormat, NUMBERS};
 
 mod full;
 
-pub(crate) use full::full;
+pub(crate) use full::render_full_entry;
 
 /// The fields that are those of the route, whatever the format says.
 const ROUTE_FIELDS: [&str; 2] = ["service_id", "route_id"];
 
 /// The fields of `format`, the ids of the route and of its service if there are any, and of a request without
 /// a route `no-matched`, as a JSON object.
-pub(crate) fn chosen(format: &LogFormat, exchange: &Exchange) -> Vec<u8> {
+pub(crate) fn render_chosen_entry(format: &LogFormat, exchange: &Exchange) -> Vec<u8> {
     in_scratch(exchange, |out| write_chosen(out, format, exchange))
 }
 
@@ -184,7 +184,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::shared::log_entry::{BodyLimits, add_route};
+    use crate::shared::log_entry::{BodyLimits, add_route_ids};
 
     const LIMITS: BodyLimits = BodyLimits { request_bytes: 100, response_bytes: 100 };
 
@@ -221,9 +221,10 @@ mod tests {
                 respond(&mut exchange, 404, &[]);
                 let compiled = LogFormat::compile("log_format", format.as_object().unwrap(), LIMITS).unwrap();
                 let mut fields = compiled.render(&exchange);
-                add_route(&mut fields, &exchange, false);
+                add_route_ids(&mut fields, &exchange, false);
                 fields.entry("route_id").or_insert_with(|| "no-matched".into());
-                let written: Value = serde_json::from_slice(&chosen(&compiled, &exchange)).unwrap();
+                let written: Value =
+                    serde_json::from_slice(&render_chosen_entry(&compiled, &exchange)).unwrap();
                 assert_eq!(written, Value::Object(fields), "{format} {has_route}");
             }
         }

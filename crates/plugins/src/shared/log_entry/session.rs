@@ -12,14 +12,14 @@ use stdx::clock::CivilTime;
 use super::{LogField, LogFormat, hostname, lossy, ms, typed};
 
 /// The chosen fields, and the ids of the route and of its service.
-pub(crate) fn chosen(format: &LogFormat, session: &StreamSession) -> Map<String, Value> {
+pub(crate) fn build_chosen_session(format: &LogFormat, session: &StreamSession) -> Map<String, Value> {
     let mut entry = render(format, &Logged::now(session));
     add_route(&mut entry, session, false);
     entry
 }
 
 /// All fields, and further ones that have the name of none of them.
-pub(crate) fn full(session: &StreamSession, extra: Option<&LogFormat>) -> Map<String, Value> {
+pub(crate) fn build_full_session(session: &StreamSession, extra: Option<&LogFormat>) -> Map<String, Value> {
     let logged = Logged::now(session);
     let mut entry = Map::new();
     let mut add = |name: &str, value: Value| entry.insert(name.to_owned(), value);
@@ -157,7 +157,7 @@ mod tests {
         let extra = json!({"mine": "$server_port", "status": 1});
         let limits = BodyLimits { request_bytes: 1, response_bytes: 1 };
         let extra = LogFormat::compile("log_format_extra", extra.as_object().unwrap(), limits).unwrap();
-        let mut entry = full(&session(), Some(&extra));
+        let mut entry = build_full_session(&session(), Some(&extra));
         let start_ms = entry.remove("start_time").unwrap().as_u64().unwrap();
         assert!(start_ms > 1_600_000_000_000);
         assert_eq!(entry.remove("server").unwrap()["port"], 9100);
@@ -185,7 +185,7 @@ mod tests {
             "text": "TCP to 127.0.0.1:5432", "in": {"end": "closed", "port": "9100"}, "constant": 7,
             "route_id": "1",
         });
-        assert_eq!(Value::Object(chosen(&format, &session())), expected);
+        assert_eq!(Value::Object(build_chosen_session(&format, &session())), expected);
     }
 
     #[test]

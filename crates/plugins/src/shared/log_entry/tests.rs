@@ -57,8 +57,8 @@ fn everything() {
     };
     let bodies =
         LoggedBodies { request: part(Some(json!([["arg_x", "==", "1"]])), 3), response: part(None, 3) };
-    let mut entry = full(&exchange, &bodies);
-    add_route(&mut entry, &exchange, true);
+    let mut entry = build_full_entry(&exchange, &bodies);
+    add_route_ids(&mut entry, &exchange, true);
     let entry = Value::Object(entry);
     assert_eq!(
         entry["request"],
@@ -75,9 +75,9 @@ fn everything() {
     assert!(entry.get("upstream").is_none() && entry.get("consumer").is_none());
     assert_eq!(entry["server"]["version"], env!("CARGO_PKG_VERSION"));
     let closed = LoggedBodies { request: part(Some(json!([["arg_x", "==", "9"]])), 3), response: None };
-    assert!(full(&exchange, &closed)["request"].get("body").is_none());
+    assert!(build_full_entry(&exchange, &closed)["request"].get("body").is_none());
     let mut unmatched = Map::new();
-    add_route(&mut unmatched, &Scene::new().exchange(HEAD), false);
+    add_route_ids(&mut unmatched, &Scene::new().exchange(HEAD), false);
     assert_eq!(Value::Object(unmatched), json!({}));
 }
 
@@ -100,7 +100,7 @@ fn body_compressed_by_the_upstream_is_decoded() {
         exchange.note_response(sent);
         let bodies =
             LoggedBodies { request: None, response: Some(BodyPart { condition: None, max_bytes: 12 }) };
-        assert_eq!(full(&exchange, &bodies)["response"]["body"], json!(expected), "{coding}");
+        assert_eq!(build_full_entry(&exchange, &bodies)["response"]["body"], json!(expected), "{coding}");
         assert_eq!(format.render(&exchange)["b"], json!(expected), "{coding}");
     };
     check("gzip", &gzip, false, "a body in pl");

@@ -11,7 +11,7 @@ use net::env;
 use parking_lot::Mutex;
 
 use crate::shared::config;
-use crate::shared::redis::settings::place;
+use crate::shared::redis::settings::format_host_port;
 
 /// The longest wait for a TLS server to close its side, in milliseconds. Closing earlier would reset the
 /// connection if the server has sent anything, session tickets for example, and a reset can discard what it
@@ -54,7 +54,7 @@ pub(crate) fn check(host: &str, port: u16) -> Result<(), String> {
     if config::is_reference(host) {
         return Ok(());
     }
-    check_place(&place(host, port)).map_err(|reason| format!("host, port: {reason}"))
+    check_place(&format_host_port(host, port)).map_err(|reason| format!("host, port: {reason}"))
 }
 
 impl ByteStream {
@@ -65,7 +65,7 @@ impl ByteStream {
     pub(crate) fn new(services: &Services, reaching: Reaching<'_>) -> Result<ByteStream, String> {
         let Reaching { host, port, tls, timeout_ms, kept_max, idle_ms } = reaching;
         Ok(ByteStream {
-            destination: services.stream_destination(&place(host, port), tls.as_ref())?,
+            destination: services.stream_destination(&format_host_port(host, port), tls.as_ref())?,
             host: host.into(),
             port,
             is_tls: tls.is_some(),

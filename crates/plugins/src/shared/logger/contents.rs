@@ -103,8 +103,8 @@ impl Contents {
     /// The entry as a JSON object that names a route in any case.
     pub(crate) fn json(&self, exchange: &Exchange) -> Vec<u8> {
         match &self.format {
-            Some(format) => log_entry::json::chosen(format, exchange),
-            None => log_entry::json::full(exchange, &self.bodies, self.extra.as_ref()),
+            Some(format) => log_entry::json::render_chosen_entry(format, exchange),
+            None => log_entry::json::render_full_entry(exchange, &self.bodies, self.extra.as_ref()),
         }
     }
 
@@ -119,8 +119,8 @@ impl Contents {
     /// The entry of a session of layer 4 that has ended, as a JSON object.
     pub(crate) fn session_json(&self, session: &StreamSession) -> Vec<u8> {
         let fields = match &self.format {
-            Some(format) => log_entry::session::chosen(format, session),
-            None => log_entry::session::full(session, self.extra.as_ref()),
+            Some(format) => log_entry::session::build_chosen_session(format, session),
+            None => log_entry::session::build_full_session(session, self.extra.as_ref()),
         };
         // A map with text keys becomes JSON without errors.
         serde_json::to_vec(&fields).unwrap_or_default()
@@ -130,11 +130,11 @@ impl Contents {
     pub(crate) fn entry(&self, exchange: &Exchange) -> LogEntry {
         if let Some(format) = &self.format {
             let mut fields = format.render(exchange);
-            log_entry::add_route(&mut fields, exchange, false);
+            log_entry::add_route_ids(&mut fields, exchange, false);
             return LogEntry { fields, is_chosen: true, extra: Map::new() };
         }
-        let mut fields = log_entry::full(exchange, &self.bodies);
-        log_entry::add_route(&mut fields, exchange, true);
+        let mut fields = log_entry::build_full_entry(exchange, &self.bodies);
+        log_entry::add_route_ids(&mut fields, exchange, true);
         let extra = self.extra.as_ref().map(|extra| extra.render(exchange)).unwrap_or_default();
         for (name, value) in &extra {
             // A further field adds to the parts and replaces none.

@@ -4,7 +4,7 @@ use exchange::plugin::outbound::{DATAGRAM_MAX_BYTES, DatagramDestination};
 use exchange::plugin::services::Services;
 use net::env;
 
-use crate::shared::redis::settings::place;
+use crate::shared::redis::settings::format_host_port;
 
 /// How often the address of a name is looked for, in milliseconds, up to the timeout of the instance.
 const LOOKUP_POLL_MS: u64 = 20;
@@ -28,7 +28,7 @@ impl Datagrams {
         port: u16,
         timeout_ms: u64,
     ) -> Result<Datagrams, String> {
-        let destination = services.datagram_destination(&place(host, port))?;
+        let destination = services.datagram_destination(&format_host_port(host, port))?;
         Ok(Datagrams { destination, host: host.into(), port, timeout_ms })
     }
 

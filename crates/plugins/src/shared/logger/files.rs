@@ -55,7 +55,7 @@ fn run(writes: &Receiver<AppendJob>) {
 ///
 /// # Errors
 /// The file cannot be opened or written, or the thread is behind.
-pub(crate) async fn append(path: &Path, lines: Vec<u8>) -> io::Result<()> {
+pub(crate) async fn append_log_lines(path: &Path, lines: Vec<u8>) -> io::Result<()> {
     let behind = || io::Error::other("the thread that writes files is behind");
     let (done, written) = oneshot::channel();
     let thread =
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn full_disk_and_missing_folder_are_errors() {
-        let append = |path: &str| env::block_on(append(Path::new(path), b"x\n".to_vec())).unwrap();
+        let append = |path: &str| env::block_on(append_log_lines(Path::new(path), b"x\n".to_vec())).unwrap();
         assert_eq!(append("/dev/full").unwrap_err().kind(), io::ErrorKind::StorageFull);
         assert_eq!(append("/nowhere/a.log").unwrap_err().kind(), io::ErrorKind::NotFound);
     }

@@ -14,7 +14,7 @@ const APPLICATION: &str = "apisix";
 const HOST_MAX_BYTES: usize = 255;
 
 /// One line with `message`, of a request to `host`. `structured` is `-`, or what [`structured_data`] gives.
-pub(crate) fn line(host: &[u8], structured: &str, message: &[u8]) -> Vec<u8> {
+pub(crate) fn format_syslog_line(host: &[u8], structured: &str, message: &[u8]) -> Vec<u8> {
     line_at(env::wall_clock(), host, structured, message)
 }
 

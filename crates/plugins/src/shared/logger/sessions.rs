@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{LogPlugin, Logger, logger};
 
 /// The layer-4 part of the log plugin `P`.
-pub(crate) const fn kind<P: LogPlugin>() -> StreamKind {
+pub(crate) const fn build_log_stream_kind<P: LogPlugin>() -> StreamKind {
     StreamKind { phases: &[StreamPhase::Log], build: build::<P> }
 }
 

@@ -64,7 +64,7 @@ fn schema_has_own_and_common_fields() {
     assert_eq!(property("max_resp_body_bytes", "default"), 524_288);
     assert_eq!(property("log_format", "type"), "object");
     assert_eq!(schema["required"], json!(["place"]));
-    let metadata = metadata_schema::<Probe>();
+    let metadata = log_metadata_schema::<Probe>();
     let names: Vec<&str> = metadata["properties"].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(names, ["log_format", "log_format_extra", "max_pending_entries"]);
     let read_size = |config: Value| read::<Probe>(&with(config)).unwrap().batch.batch_max_size;

@@ -58,7 +58,7 @@ struct LaneJob {
 }
 
 /// Sends `bytes`, which hold as many commands as `replies`, and gives the last reply.
-pub(super) async fn call(
+pub(super) async fn send_redis_commands(
     worker: &WorkerLocal,
     node: &Arc<RedisNode>,
     bytes: Vec<u8>,

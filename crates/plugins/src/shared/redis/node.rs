@@ -8,7 +8,7 @@ use exchange::plugin::outbound::{OutboundCause, OutboundError, OutboundStream, S
 use net::env;
 
 use super::error::RedisError;
-use super::resp::{RedisValue, read_reply, write_command};
+use super::resp::{RedisValue, parse_redis_reply, write_command};
 
 /// How a connection begins.
 #[derive(Clone, Default)]
@@ -164,7 +164,9 @@ impl RedisConnection {
         let malformed = |reason| RedisError::Malformed { place: node.place.clone(), reason };
         let deadline_ns = env::monotonic_ns() + node.timing.reply_timeout_ms * 1_000_000;
         loop {
-            if let Some((value, length)) = read_reply(&self.received).map_err(|reason| malformed(reason.0))? {
+            if let Some((value, length)) =
+                parse_redis_reply(&self.received).map_err(|reason| malformed(reason.0))?
+            {
                 self.received.drain(..length);
                 return Ok(value);
             }

@@ -84,7 +84,7 @@ pub(crate) fn write_command(arguments: &[&[u8]], out: &mut Vec<u8>) {
 ///
 /// # Errors
 /// The bytes are no reply, or a longer one than is accepted.
-pub(crate) fn read_reply(bytes: &[u8]) -> Result<Option<(RedisValue, usize)>, MalformedReply> {
+pub(crate) fn parse_redis_reply(bytes: &[u8]) -> Result<Option<(RedisValue, usize)>, MalformedReply> {
     let mut reader = RespReader { bytes, at: 0 };
     match reader.value(0) {
         Ok(value) => Ok(Some((value, reader.at))),
@@ -196,9 +196,9 @@ mod tests {
     fn replies_are_read_once_complete() {
         let check = |text: &str, expected: RedisValue| {
             let with_more = format!("{text}+next");
-            assert_eq!(read_reply(with_more.as_bytes()), Ok(Some((expected, text.len()))), "{text:?}");
+            assert_eq!(parse_redis_reply(with_more.as_bytes()), Ok(Some((expected, text.len()))), "{text:?}");
             for length in 0..text.len() {
-                assert_eq!(read_reply(&text.as_bytes()[..length]), Ok(None), "{:?}", &text[..length]);
+                assert_eq!(parse_redis_reply(&text.as_bytes()[..length]), Ok(None), "{:?}", &text[..length]);
             }
         };
         check("+OK\r\n", bytes("OK"));
@@ -221,7 +221,8 @@ mod tests {
 
     #[test]
     fn what_is_no_reply_is_refused() {
-        let check = |text: &[u8]| assert!(read_reply(text).is_err(), "{:?}", String::from_utf8_lossy(text));
+        let check =
+            |text: &[u8]| assert!(parse_redis_reply(text).is_err(), "{:?}", String::from_utf8_lossy(text));
         check(b"HTTP/1.1 400 Bad Request\r\n");
         check(b"$x\r\n");
         check(b"$-2\r\n");

@@ -52,7 +52,7 @@ pub(crate) enum RedisTopology {
 }
 
 /// `HOST:PORT`, an IPv6 address in brackets.
-pub(crate) fn place(host: &str, port: u16) -> String {
+pub(crate) fn format_host_port(host: &str, port: u16) -> String {
     if host.contains(':') && !host.starts_with('[') {
         format!("[{host}]:{port}")
     } else {
@@ -195,7 +195,7 @@ impl RedisFields {
     /// The misfit, as a sentence.
     pub(crate) fn single(self) -> Result<RedisSettings, String> {
         let host = self.redis_host.as_deref().ok_or("redis_host is needed")?;
-        let place = place(host, self.redis_port);
+        let place = format_host_port(host, self.redis_port);
         checked("redis_host", &place)?;
         let tls_verifies = self.redis_ssl.then_some(self.redis_ssl_verify);
         let database = self.redis_database;
@@ -230,7 +230,7 @@ impl RedisFields {
             .redis_sentinels
             .unwrap_or_default()
             .iter()
-            .map(|sentinel| place(&sentinel.host, sentinel.port))
+            .map(|sentinel| format_host_port(&sentinel.host, sentinel.port))
             .collect();
         if sentinels.is_empty() {
             return Err("redis_sentinels is needed".to_owned());
@@ -306,7 +306,7 @@ mod tests {
     fn places_have_brackets_where_needed() {
         let places = [("h", "h:1"), ("10.0.0.1", "10.0.0.1:1"), ("::1", "[::1]:1"), ("[::1]", "[::1]:1")];
         for (host, expected) in places {
-            assert_eq!(place(host, 1), expected);
+            assert_eq!(format_host_port(host, 1), expected);
         }
     }
 

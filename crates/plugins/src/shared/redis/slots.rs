@@ -84,7 +84,7 @@ fn place(host: &str, port: u16, answered_by: &str) -> String {
     let own_host = answered_by.rsplit_once(':').map_or(answered_by, |(host, _)| host);
     match host {
         "" | "?" => format!("{own_host}:{port}"),
-        host => super::settings::place(host, port),
+        host => super::settings::format_host_port(host, port),
     }
 }
 

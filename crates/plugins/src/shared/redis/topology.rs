@@ -16,7 +16,7 @@ use super::error::RedisError;
 use super::lane::{self, LANES_MAX};
 use super::node::{RedisLogin, RedisNode, Timing};
 use super::resp::{RedisValue, write_command};
-use super::settings::{RedisSettings, RedisTopology, place};
+use super::settings::{RedisSettings, RedisTopology, format_host_port};
 use super::slots::{SLOTS, SlotRange, ranges};
 
 /// The servers of one Redis that a client knows: a cluster has at most a thousand nodes.
@@ -203,7 +203,9 @@ impl Topology {
         write_command(&[b"CLUSTER", b"SLOTS"], &mut command);
         for turn in 0..cluster.seeds.len() {
             let seed = cluster.seed(turn);
-            let Ok(reply) = lane::call(worker, &seed, command.clone(), 1).await else { continue };
+            let Ok(reply) = lane::send_redis_commands(worker, &seed, command.clone(), 1).await else {
+                continue;
+            };
             let ranges = ranges(&reply, &seed.place);
             if !ranges.is_empty() {
                 cluster.take_in(&ranges, &self.nodes);
@@ -271,7 +273,7 @@ impl Sentinel {
         let question: &[u8] = if self.uses_replica { b"REPLICAS" } else { b"GET-MASTER-ADDR-BY-NAME" };
         let mut command = Vec::new();
         write_command(&[b"SENTINEL", question, self.master.as_bytes()], &mut command);
-        let reply = lane::call(worker, sentinel, command, 1).await?;
+        let reply = lane::send_redis_commands(worker, sentinel, command, 1).await?;
         if let RedisValue::Error(reason) = &reply {
             return Err(RedisError::refused(&sentinel.place, reason));
         }
@@ -280,7 +282,7 @@ impl Sentinel {
         } else {
             host_and_port(reply.as_array().unwrap_or_default())
         };
-        Ok(named.map(|(host, port)| place(&host, port)))
+        Ok(named.map(|(host, port)| format_host_port(&host, port)))
     }
 }
 

@@ -71,9 +71,9 @@ impl RunnerCall {
         let (mut connection, mut buffer) = pool.checkout(&caller.runner, worker.now_ms()).await?;
         let token = token(caller, worker, &pool, connection.process, &mut buffer).await?;
         let id = pool.next_id(worker);
-        frame::begin(&mut buffer);
+        frame::begin_frame(&mut buffer);
         write(&mut FlatWriter::new(&mut buffer), id, token)?;
-        frame::finish(&mut buffer, kind.frame)?;
+        frame::finish_frame(&mut buffer, kind.frame)?;
         connection.send(&buffer, kind.send).await?;
         Ok(RunnerCall { connection, buffer, kind, id, token, questions: 0, pool, _place: place })
     }
@@ -109,9 +109,9 @@ impl RunnerCall {
 
     /// Answers the question of the runner.
     pub(super) async fn answer(&mut self, value: Option<&[u8]>) -> Result<(), CallError> {
-        frame::begin(&mut self.buffer);
+        frame::begin_frame(&mut self.buffer);
         messages::write_answer(&mut FlatWriter::new(&mut self.buffer), value);
-        frame::finish(&mut self.buffer, frame::EXTRA_INFO)?;
+        frame::finish_frame(&mut self.buffer, frame::EXTRA_INFO)?;
         self.connection.send(&self.buffer, "reply RPC_EXTRA_INFO").await
     }
 
@@ -145,9 +145,9 @@ async fn token(
         // Another runner has taken over meanwhile; the next try finds it.
         return Err(CallError::TokenUnknown);
     }
-    frame::begin(buffer);
+    frame::begin_frame(buffer);
     write_configuration(caller, &mut FlatWriter::new(buffer));
-    frame::finish(buffer, PREPARE_CONF.frame)?;
+    frame::finish_frame(buffer, PREPARE_CONF.frame)?;
     connection.send(buffer, PREPARE_CONF.send).await?;
     let token = match connection.receive(worker, pool, buffer, PREPARE_CONF.receive).await? {
         frame::PREPARE_CONF => messages::read_token(&buffer[HEAD_BYTES..])?,

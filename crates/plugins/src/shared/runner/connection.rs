@@ -97,7 +97,7 @@ impl RunnerConnection {
             let mut room = pool.room.borrow_mut();
             room.resize(READ_BYTES, 0);
             loop {
-                if let Some((kind, bytes)) = frame::head(buffer)
+                if let Some((kind, bytes)) = frame::parse_frame_head(buffer)
                     && buffer.len() >= bytes
                 {
                     self.behind.extend_from_slice(&buffer[bytes..]);

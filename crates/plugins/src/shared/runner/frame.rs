@@ -19,8 +19,8 @@ pub(super) const EXTRA_INFO: u8 = 3;
 /// A response that plugins see.
 pub(super) const RESPONSE_CALL: u8 = 4;
 
-/// Begins a frame in `buffer`, which is emptied; [`finish`] writes its head.
-pub(super) fn begin(buffer: &mut Vec<u8>) {
+/// Begins a frame in `buffer`, which is emptied; [`finish_frame`] writes its head.
+pub(super) fn begin_frame(buffer: &mut Vec<u8>) {
     buffer.clear();
     buffer.extend_from_slice(&[0; HEAD_BYTES]);
 }
@@ -29,7 +29,7 @@ pub(super) fn begin(buffer: &mut Vec<u8>) {
 ///
 /// # Errors
 /// The message is longer than a frame can be.
-pub(super) fn finish(buffer: &mut [u8], kind: u8) -> Result<(), CallError> {
+pub(super) fn finish_frame(buffer: &mut [u8], kind: u8) -> Result<(), CallError> {
     let length = buffer.len() - HEAD_BYTES;
     if length > MESSAGE_BYTES_MAX {
         return Err(CallError::TooLong(length));
@@ -40,7 +40,7 @@ pub(super) fn finish(buffer: &mut [u8], kind: u8) -> Result<(), CallError> {
 }
 
 /// The type of a frame and the bytes of the whole frame; none while the head is incomplete.
-pub(super) fn head(buffer: &[u8]) -> Option<(u8, usize)> {
+pub(super) fn parse_frame_head(buffer: &[u8]) -> Option<(u8, usize)> {
     let [kind, high, middle, low] = *buffer.first_chunk::<HEAD_BYTES>()?;
     let length = u32::from_be_bytes([0, high, middle, low]) as usize;
     Some((kind, HEAD_BYTES + length))
@@ -53,13 +53,13 @@ mod tests {
     #[test]
     fn head_has_type_and_length() {
         let mut buffer = vec![9; 3];
-        begin(&mut buffer);
+        begin_frame(&mut buffer);
         buffer.resize(HEAD_BYTES + 0x01_02_03, 0);
-        finish(&mut buffer, REQUEST_CALL).unwrap();
+        finish_frame(&mut buffer, REQUEST_CALL).unwrap();
         assert_eq!(buffer[..HEAD_BYTES], [2, 1, 2, 3]);
-        assert_eq!(head(&buffer), Some((2, HEAD_BYTES + 0x01_02_03)));
-        assert_eq!(head(&buffer[..3]), None);
+        assert_eq!(parse_frame_head(&buffer), Some((2, HEAD_BYTES + 0x01_02_03)));
+        assert_eq!(parse_frame_head(&buffer[..3]), None);
         buffer.resize(HEAD_BYTES + MESSAGE_BYTES_MAX + 1, 0);
-        assert!(finish(&mut buffer, 1).is_err());
+        assert!(finish_frame(&mut buffer, 1).is_err());
     }
 }

@@ -150,7 +150,7 @@ impl Runner {
 }
 
 /// The runner of this process as JSON: `GET /v1/plugin_runner` of the control API.
-pub(crate) fn shown() -> Value {
+pub(crate) fn render_runner_status() -> Value {
     let runner = SHOWN.get().and_then(|shown| shown.lock().upgrade());
     let Some(runner) = runner else { return json!({ "state": RunnerState::Unmanaged.word() }) };
     let status = runner.status();
@@ -186,7 +186,7 @@ mod tests {
         runner.is_away("it has ended".to_owned());
         assert_eq!(runner.place(), (Err("it has ended".to_owned()), 2));
         runner.update(|status| status.restarts += 1);
-        assert_eq!(shown()["restarts"], 1);
-        assert_eq!(shown()["reason"], "it has ended");
+        assert_eq!(render_runner_status()["restarts"], 1);
+        assert_eq!(render_runner_status()["reason"], "it has ended");
     }
 }

@@ -49,7 +49,7 @@ const REAL_IP: &str = "X-Real-IP";
 struct ResponseFields(Vec<(String, Vec<u8>)>);
 
 /// Calls the runner for the request of `exchange`.
-pub(crate) fn call<'a>(caller: &'a Caller, exchange: &'a mut Exchange) -> Flow<'a> {
+pub(crate) fn call_for_request<'a>(caller: &'a Caller, exchange: &'a mut Exchange) -> Flow<'a> {
     Flow::Wait(Box::pin(decide(caller, exchange)))
 }
 

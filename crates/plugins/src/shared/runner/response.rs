@@ -42,7 +42,7 @@ enum Begun {
 }
 
 /// Calls the runner for the head of the response.
-pub(crate) fn head<'a>(caller: &'a Caller, exchange: &'a mut Exchange) -> ResponseStep<'a> {
+pub(crate) fn call_for_response_head<'a>(caller: &'a Caller, exchange: &'a mut Exchange) -> ResponseStep<'a> {
     // A reply of the gateway or of a plugin is none of the upstream.
     if exchange.stats.answered_locally && !exchange.stats.is_stored {
         return ResponseStep::Done;
@@ -72,7 +72,7 @@ pub(crate) fn need(exchange: &Exchange) -> BodyNeed {
 }
 
 /// Gives the body to a runner that waits for it, or puts the new body in its place.
-pub(crate) fn body<'a>(
+pub(crate) fn call_for_response_body<'a>(
     caller: &'a Caller,
     exchange: &'a mut Exchange,
     body: &'a mut Vec<u8>,

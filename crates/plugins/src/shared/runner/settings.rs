@@ -51,7 +51,7 @@ pub(crate) fn schema() -> Value {
 /// # Errors
 /// The limit that is exceeded.
 pub(crate) fn check(written: &Value) -> Result<(), String> {
-    let config: ExtPluginConfig = config::parse(written)?;
+    let config: ExtPluginConfig = config::parse_config(written)?;
     let conf = config.conf.unwrap_or_default();
     if conf.len() > PLUGINS_MAX {
         return Err(format!("conf: there are more than {PLUGINS_MAX} plugins"));
@@ -86,7 +86,7 @@ impl Caller {
     /// The configuration does not fit.
     pub(crate) fn build(build: &Build<'_>, written: &Value, name: &'static str) -> Result<Caller, String> {
         check(written)?;
-        let config: ExtPluginConfig = config::parse(written)?;
+        let config: ExtPluginConfig = config::parse_config(written)?;
         let conf = config.conf.unwrap_or_default().into_iter();
         let hash = digest(&SHA256, config::identity(written).as_bytes());
         let hash = data_encoding::HEXLOWER.encode(&hash.as_ref()[..16]);

@@ -57,11 +57,11 @@ impl JsonPost {
 }
 
 /// The entries as a JSON list.
-pub(crate) fn list(batch: &[BatchEntry]) -> Bytes {
+pub(crate) fn join_json_list(batch: &[BatchEntry]) -> Bytes {
     [b"[", &*batch.join(&b','), b"]"].concat().into()
 }
 
 /// Appends a text as a JSON string; bytes that are no UTF-8 are replaced.
-pub(crate) fn write_text(text: &[u8], buffer: &mut Vec<u8>) {
+pub(crate) fn write_lossy_json_text(text: &[u8], buffer: &mut Vec<u8>) {
     serde_json::to_writer(buffer, &String::from_utf8_lossy(text)).expect("a vector takes every write");
 }

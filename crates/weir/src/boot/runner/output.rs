@@ -15,7 +15,7 @@ const LINES_PER_SECOND_MAX: u32 = 200;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Logs the lines of `output` until its last writer has closed it, on a thread of its own.
-pub(super) fn follow(output: PipeReader, process: u32, runner: Arc<Runner>) {
+pub(super) fn log_runner_output(output: PipeReader, process: u32, runner: Arc<Runner>) {
     let run = move || copy(output, &mut RunnerLogLimiter::new(process, runner));
     // Without a thread the pipe is closed, and the runner gets EPIPE when it writes.
     if let Err(error) = std::thread::Builder::new().name("runner-log".to_owned()).spawn(run) {

@@ -58,7 +58,7 @@ impl Process {
         // The command has ends of the pipe, which would keep it open.
         drop(command);
         let (child, output) = started.map_err(|error| format!("a process cannot be started: {error}"))?;
-        output::follow(output, child.id(), runner.clone());
+        output::log_runner_output(output, child.id(), runner.clone());
         Ok(Process { child, socket, started: Instant::now(), status: None })
     }
 

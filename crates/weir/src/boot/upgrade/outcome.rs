@@ -30,7 +30,7 @@ pub(in crate::boot) enum UpgradeOutcome {
 ///
 /// # Errors
 /// The file cannot be written.
-pub(in crate::boot) fn write(data: &Path, outcome: &UpgradeOutcome) -> io::Result<()> {
+pub(in crate::boot) fn write_upgrade_outcome(data: &Path, outcome: &UpgradeOutcome) -> io::Result<()> {
     let unfinished = data.join("upgrade.json.unfinished");
     std::fs::write(&unfinished, serde_json::to_vec(outcome)?)?;
     std::fs::rename(unfinished, path(data))
@@ -40,7 +40,7 @@ pub(in crate::boot) fn write(data: &Path, outcome: &UpgradeOutcome) -> io::Resul
 ///
 /// # Errors
 /// The file cannot be read, or another version wrote it.
-pub(super) fn read(data: &Path) -> io::Result<Option<UpgradeOutcome>> {
+pub(super) fn read_upgrade_outcome(data: &Path) -> io::Result<Option<UpgradeOutcome>> {
     match std::fs::read(path(data)) {
         Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -70,18 +70,18 @@ mod tests {
     #[test]
     fn outcome_stays_until_forgotten() {
         let data = tempfile::tempdir().unwrap();
-        assert_eq!(read(data.path()).unwrap(), None);
+        assert_eq!(read_upgrade_outcome(data.path()).unwrap(), None);
         forget(data.path()).unwrap();
         for outcome in [
             UpgradeOutcome::HandedOver { to: 7, version: "1.2.3".to_owned() },
             UpgradeOutcome::Failed { reason: "no".to_owned() },
         ] {
-            write(data.path(), &outcome).unwrap();
-            assert_eq!(read(data.path()).unwrap(), Some(outcome));
+            write_upgrade_outcome(data.path(), &outcome).unwrap();
+            assert_eq!(read_upgrade_outcome(data.path()).unwrap(), Some(outcome));
         }
         forget(data.path()).unwrap();
-        assert_eq!(read(data.path()).unwrap(), None);
+        assert_eq!(read_upgrade_outcome(data.path()).unwrap(), None);
         std::fs::write(path(data.path()), "{}").unwrap();
-        read(data.path()).unwrap_err();
+        read_upgrade_outcome(data.path()).unwrap_err();
     }
 }

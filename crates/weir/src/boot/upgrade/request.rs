@@ -38,7 +38,7 @@ pub(crate) fn request(data: &Path, wait: Duration) -> anyhow::Result<Done> {
     kill_process(process, Signal::USR2).with_context(|| format!("cannot send USR2 to process {from}"))?;
     let deadline = Instant::now() + wait;
     loop {
-        match outcome::read(data).with_context(|| format!("cannot read in {shown}"))? {
+        match outcome::read_upgrade_outcome(data).with_context(|| format!("cannot read in {shown}"))? {
             // An outcome that names the asked process as the successor is that of the upgrade before.
             Some(UpgradeOutcome::HandedOver { to, version }) if to != from => {
                 return Ok(Done { from, to, version });

@@ -63,7 +63,7 @@ pub(in crate::boot) struct Successor {
 ///
 /// # Errors
 /// The upgrade failed: the successor is gone, and this process holds everything as before.
-pub(in crate::boot) fn start(offer: &Offer, abandoned: &AtomicBool) -> anyhow::Result<Successor> {
+pub(in crate::boot) fn launch_successor(offer: &Offer, abandoned: &AtomicBool) -> anyhow::Result<Successor> {
     ensure!(
         std::process::id() != 1,
         "this process is the first one of its container, which ends with it; start another container instead"

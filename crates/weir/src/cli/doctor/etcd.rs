@@ -18,7 +18,7 @@ const ADDRESSES_MAX: usize = 4;
 const SKEW_MAX_S: u64 = 5;
 
 /// One check for each endpoint; none where the configuration comes from elsewhere.
-pub(super) fn check(settings: &Settings) -> Vec<DoctorCheck> {
+pub(super) fn check_etcd(settings: &Settings) -> Vec<DoctorCheck> {
     if settings.source() != ResourceSource::Etcd {
         return Vec::new();
     }

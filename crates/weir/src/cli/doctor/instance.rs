@@ -9,7 +9,7 @@ use stdx::clock::CivilTime;
 
 use super::DoctorCheck;
 use crate::admin_client::{AdminClient, AdminOutcome, address_of};
-use crate::ask::{InstanceRequest, ask};
+use crate::ask::{InstanceRequest, ask_instance};
 
 /// Days before the end of a certificate from which it needs attention.
 const DAYS_LEFT: u64 = 14;
@@ -17,7 +17,7 @@ const DAYS_LEFT: u64 = 14;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// All checks; only one where no instance runs.
-pub(super) fn check(node: &AdminClient, running: Option<&RunningInstance>) -> Vec<DoctorCheck> {
+pub(super) fn check_instance(node: &AdminClient, running: Option<&RunningInstance>) -> Vec<DoctorCheck> {
     let Some(running) = running else {
         return vec![DoctorCheck::ok("instance", format!("none runs on {}", node.settings.data.display()))];
     };
@@ -127,7 +127,7 @@ fn certificates(node: &AdminClient, running: &RunningInstance) -> Option<DoctorC
     let target = "/v1/weir/certificates";
     let question =
         InstanceRequest { method: "GET", target, fields: &[], body: "", patience: PATIENCE, tls: None };
-    let answer = ask(control, &question).ok().filter(|answer| answer.status == 200)?.body.ok()?;
+    let answer = ask_instance(control, &question).ok().filter(|answer| answer.status == 200)?.body.ok()?;
     let now_s = stdx::clock::unix_time().as_secs();
     let soon = date(now_s + DAYS_LEFT * 86_400);
     Some(ending(&answer, &date(now_s), &soon))

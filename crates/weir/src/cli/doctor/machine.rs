@@ -21,7 +21,7 @@ const DATAGRAMS_WANTED: u64 = 2_500_000;
 const CLOCK_FROM_S: u64 = 1_735_689_600;
 
 /// All checks of the machine.
-pub(super) fn check(settings: &Settings) -> Vec<DoctorCheck> {
+pub(super) fn check_machine(settings: &Settings) -> Vec<DoctorCheck> {
     let mut checks = vec![descriptors(settings), memory(settings)];
     let kernel = [
         number("somaxconn", "net/core/somaxconn", BACKLOG_WANTED, "connections of a burst are refused"),

@@ -16,7 +16,7 @@ const SERVERS_MAX: usize = 3;
 const QUESTION: &[u8] = b"\x57\x45\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x09localhost\x00\x00\x01\x00\x01";
 
 /// One check for each name server.
-pub(super) fn check(settings: &Settings) -> Vec<DoctorCheck> {
+pub(super) fn check_name_servers(settings: &Settings) -> Vec<DoctorCheck> {
     let servers = if settings.dns_servers.is_empty() { of_system() } else { settings.dns_servers.clone() };
     if servers.is_empty() {
         let advice =

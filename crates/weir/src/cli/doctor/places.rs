@@ -73,7 +73,7 @@ fn parent_of(data: &Path) -> Option<&Path> {
 }
 
 /// Whether the addresses of the settings can be listened on.
-pub(super) fn ports(settings: &Settings, running: Option<&RunningInstance>) -> Vec<DoctorCheck> {
+pub(super) fn check_ports(settings: &Settings, running: Option<&RunningInstance>) -> Vec<DoctorCheck> {
     if let Some(running) = running {
         let found = format!("not tried, because process {} runs on this data folder", running.process);
         return vec![DoctorCheck::ok("ports", found)];
@@ -128,7 +128,7 @@ fn found(name: &'static str, address: &str, bound: io::Result<()>) -> DoctorChec
 }
 
 /// Whether the files of certificates that the settings name can be read.
-pub(super) fn certificates(settings: &Settings) -> Vec<DoctorCheck> {
+pub(super) fn check_certificate_files(settings: &Settings) -> Vec<DoctorCheck> {
     let files = [
         ("admin_tls_cert", &settings.admin_tls_cert),
         ("admin_tls_key", &settings.admin_tls_key),

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::ExplainQuery;
-use crate::ask::{RequestFailure, ask as ask_node};
+use crate::ask::{RequestFailure, ask_instance as ask_node};
 
 /// The decision record of the instance at `control`.
-pub(super) fn ask(control: SocketAddr, asked: &ExplainQuery) -> Result<Value, RequestFailure> {
+pub(super) fn fetch_decision(control: SocketAddr, asked: &ExplainQuery) -> Result<Value, RequestFailure> {
     let body = serde_json::to_string(asked).map_err(|error| RequestFailure::Refused(error.to_string()))?;
     let question = crate::ask::InstanceRequest {
         method: "POST",

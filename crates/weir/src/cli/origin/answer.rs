@@ -28,7 +28,11 @@ pub(super) enum OriginResponse {
 
 /// Writes the response to a request, or its beginning, to `output`. `body_bytes` is the length of the
 /// request's body.
-pub(super) fn choose(head: &OriginRequestHead<'_>, body_bytes: u64, output: &mut Vec<u8>) -> OriginResponse {
+pub(super) fn choose_response(
+    head: &OriginRequestHead<'_>,
+    body_bytes: u64,
+    output: &mut Vec<u8>,
+) -> OriginResponse {
     let mut reply = OriginResponseWriter { head, output };
     if head.target == b"/checked-out" {
         return reply.known(&SMALL, SMALL_BODY);
@@ -42,7 +46,7 @@ pub(super) fn choose(head: &OriginRequestHead<'_>, body_bytes: u64, output: &mut
     }
     let path = head.target.split(|&byte| byte == b'?').next().unwrap_or_default();
     let mut parts = path.split(|&byte| byte == b'/').skip(1);
-    let (first, number) = (parts.next().unwrap_or_default(), parts.next().and_then(number));
+    let (first, number) = (parts.next().unwrap_or_default(), parts.next().and_then(parse_decimal));
     match (first, number) {
         (b"status", Some(status @ 200..=599)) => {
             reply.text(status as u16, &format!("status {status}\n"));
@@ -197,7 +201,7 @@ fn echo(head: &OriginRequestHead<'_>, body_bytes: u64) -> String {
 }
 
 /// A decimal number.
-pub(super) fn number(text: &[u8]) -> Option<u64> {
+pub(super) fn parse_decimal(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
@@ -280,7 +284,7 @@ mod tests {
     fn answer(request: &str) -> (String, OriginResponse) {
         let head = parse_head(request.as_bytes()).unwrap().unwrap();
         let mut output = Vec::new();
-        let answer = choose(&head, 7, &mut output);
+        let answer = choose_response(&head, 7, &mut output);
         (String::from_utf8(output).unwrap(), answer)
     }
 

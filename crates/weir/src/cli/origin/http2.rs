@@ -210,7 +210,7 @@ fn reply(path: &[u8], message: &[u8]) -> OriginHttp2Reply {
         let times = match method.strip_prefix(b"Stream") {
             None if method == b"Unary" => Some(1),
             None => None,
-            Some(number) => answer::number(number).filter(|times| (1..=MOST_MESSAGES).contains(times)),
+            Some(number) => answer::parse_decimal(number).filter(|times| (1..=MOST_MESSAGES).contains(times)),
         };
         let Some(times) = times else { return OriginHttp2Reply::Failed(UNIMPLEMENTED) };
         if !is_message(message) {
@@ -231,7 +231,7 @@ fn reply(path: &[u8], message: &[u8]) -> OriginHttp2Reply {
         let body = answer::large_body();
         return page(body.into(), body.len() as u64);
     }
-    match path.strip_prefix(b"/bytes/").and_then(answer::number) {
+    match path.strip_prefix(b"/bytes/").and_then(answer::parse_decimal) {
         Some(0) => page(b"x".as_slice().into(), 0),
         Some(bytes) => page(BLOCK.into(), bytes),
         None => OriginHttp2Reply::NotFound,

@@ -9,7 +9,7 @@ use control::source::file::{self, ConfigDocument};
 use model::ConfigFault;
 use serde_json::Value;
 
-use crate::admin_client::{agreed, read};
+use crate::admin_client::{agreed, decode_response};
 use crate::ask::InstanceResponse;
 
 /// The objects of a resource file.
@@ -50,7 +50,7 @@ impl WholeSet {
     ) -> anyhow::Result<Result<ConfigPlan, Vec<String>>> {
         match self.faults(&answer) {
             Some(faults) => Ok(Err(faults)),
-            None => read(answer).map(Ok),
+            None => decode_response(answer).map(Ok),
         }
     }
 

@@ -21,7 +21,7 @@ pub(super) struct PluginCheckArguments {
     json: bool,
 }
 
-pub(super) fn run(arguments: &PluginCheckArguments) -> anyhow::Result<ExitCode> {
+pub(super) fn execute_plugin_check(arguments: &PluginCheckArguments) -> anyhow::Result<ExitCode> {
     let file = arguments.file.read()?;
     let loaded = file.load()?;
     let extension = &code(&loaded)?.extension;

@@ -84,7 +84,7 @@ pub(super) fn code(loaded: &LoadedVersion) -> anyhow::Result<&LoadedCode> {
 ///
 /// # Errors
 /// Faulty settings in the environment.
-pub(super) fn settings() -> anyhow::Result<Settings> {
+pub(super) fn load_environment_settings() -> anyhow::Result<Settings> {
     Ok(Settings::load(None, std::env::vars_os(), WrittenSettings::default())?.settings)
 }
 
@@ -93,7 +93,7 @@ pub(super) fn settings() -> anyhow::Result<Settings> {
 /// # Errors
 /// Faulty settings in the environment.
 pub(in crate::cli) fn loader() -> anyhow::Result<Arc<Loader>> {
-    Ok(boot::Extensions::offline(&settings()?).0.loader())
+    Ok(boot::Extensions::offline(&load_environment_settings()?).0.loader())
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {

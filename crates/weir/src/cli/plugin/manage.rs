@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use serde_json::{Value, json};
 
-use super::push::{percent, refused};
+use super::push::{parse_percent, refused};
 use crate::admin_client::NodeArguments;
 use crate::ask::InstanceResponse;
 use crate::terminal::{Paint, print};
@@ -91,7 +91,7 @@ pub(super) struct RemoveArguments {
     node: NodeArguments,
 }
 
-pub(super) fn list(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
+pub(super) fn list_plugins(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
     let node = arguments.node.node()?;
     let target = match &arguments.name {
         Some(name) => format!("extensions/{name}/versions"),

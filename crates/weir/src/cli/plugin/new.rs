@@ -40,7 +40,7 @@ const PLACEHOLDER: &str = "PLUGIN_NAME";
 /// As [`PLACEHOLDER`], in Go, where a module that is compiled has it.
 const GO_PLACEHOLDER: &str = "my-plugin";
 
-pub(super) fn run(arguments: &NewArguments) -> anyhow::Result<ExitCode> {
+pub(super) fn execute_plugin_new(arguments: &NewArguments) -> anyhow::Result<ExitCode> {
     let name = interned_name(&arguments.name).map_err(anyhow::Error::msg)?;
     let folder = arguments.folder.clone().unwrap_or_else(|| PathBuf::from(name));
     if folder.exists() {

@@ -36,7 +36,7 @@ pub(super) struct PushArguments {
     node: NodeArguments,
 }
 
-pub(super) fn run(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
+pub(super) fn execute_plugin_push(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
     let file = arguments.file.read()?;
     let is_binary = loader()?.is_binary(&file.language);
     let content = encoded(is_binary, &file.content).map_err(anyhow::Error::msg)?;
@@ -69,7 +69,7 @@ pub(super) fn run(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
 }
 
 /// A share in percent, with or without the sign.
-pub(super) fn percent(text: &str) -> Result<f64, String> {
+pub(super) fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
     match number {
         Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
@@ -84,14 +84,14 @@ pub(super) fn refused(reason: &str) -> anyhow::Result<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::percent;
+    use super::parse_percent;
 
     #[test]
     fn shares_are_numbers_up_to_a_hundred() {
-        assert_eq!(percent("5%"), Ok(5.0));
-        assert_eq!(percent("0.5"), Ok(0.5));
+        assert_eq!(parse_percent("5%"), Ok(5.0));
+        assert_eq!(parse_percent("0.5"), Ok(0.5));
         for faulty in ["", "-1", "101%", "NaN", "five"] {
-            assert!(percent(faulty).is_err(), "{faulty}");
+            assert!(parse_percent(faulty).is_err(), "{faulty}");
         }
     }
 }

@@ -14,7 +14,7 @@ use exchange::testing::{Scene, build};
 use model::extension::LoadedExtension;
 use serde_json::{Value, json};
 
-use super::file::{FileArguments, code, settings};
+use super::file::{FileArguments, code, load_environment_settings};
 use super::requests::{Expectation, RequestFile, WrittenRequest};
 use super::stage::{PluginTrial, TrialOutcome};
 use crate::boot;
@@ -40,7 +40,7 @@ pub(super) struct TestArguments {
     quiet: bool,
 }
 
-pub(super) fn run(arguments: &TestArguments) -> anyhow::Result<ExitCode> {
+pub(super) fn execute_plugin_test(arguments: &TestArguments) -> anyhow::Result<ExitCode> {
     let file = arguments.file.read()?;
     let requests = match &arguments.requests {
         Some(path) => {
@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &TestArguments) -> anyhow::Result<ExitCode> {
     let given = given.context("--config is no JSON")?;
     let loaded = file.load()?;
     let plugin = LoadedExtension::new(loaded.clone(), None).plugin;
-    let services = boot::services(&settings()?)?;
+    let services = boot::services(&load_environment_settings()?)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = tokio::task::LocalSet::new();
     let mut faults = 0;

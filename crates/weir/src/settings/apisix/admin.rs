@@ -5,7 +5,7 @@ use super::tree::{Content, YamlNode};
 
 /// `deployment.admin.admin_key`: a list of keys with roles. An empty key is replaced by a random one, as
 /// without the list.
-pub(super) fn admin_key(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+pub(super) fn convert_admin_key(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let items = match &spot.node.content {
         Content::List(items) => items,
         // An empty text means no key, as in APISIX.
@@ -27,7 +27,7 @@ pub(super) fn admin_key(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 
 /// One key as `role:key`, the form of the setting; none for an empty key.
 fn one_key(draft: &mut Draft<'_>, spot: &Spot<'_>) -> Option<String> {
-    super::listeners::names(draft, spot, &["name", "key", "role"]);
+    super::listeners::remark_unknown_names(draft, spot, &["name", "key", "role"]);
     let role = spot.node.get("role").and_then(YamlNode::text).unwrap_or("admin");
     if !["admin", "viewer"].contains(&role) {
         let reason = format!("`{role}` is no role; write `admin` or `viewer`");
@@ -106,7 +106,7 @@ pub(super) fn https_admin(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 /// `deployment.admin.admin_api_mtls`: files that count with `https_admin`. An empty text is none, as in the
 /// samples.
 pub(super) fn admin_api_mtls(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    super::listeners::names(draft, spot, &MTLS_FILES.map(|(name, _)| name));
+    super::listeners::remark_unknown_names(draft, spot, &MTLS_FILES.map(|(name, _)| name));
     for (name, setting) in MTLS_FILES {
         let Some(node) = spot.node.get(name).filter(|node| node.text() != Some("")) else { continue };
         let spot = Spot { key: &format!("{}.{name}", spot.key), node };
@@ -117,7 +117,7 @@ pub(super) fn admin_api_mtls(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 }
 
 /// Settles HTTPS of the Admin API.
-pub(super) fn finish(draft: &mut Draft<'_>) {
+pub(super) fn finish_admin(draft: &mut Draft<'_>) {
     let AdminTls { https, files } = std::mem::take(&mut draft.admin_tls);
     match https {
         Some(at) => {

@@ -41,7 +41,7 @@ impl Deployment {
 }
 
 /// `deployment.role`.
-pub(super) fn role(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+pub(super) fn convert_role(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let role = match draft.text(spot) {
         None => return,
         Some("traditional") => DeploymentRole::Traditional,
@@ -76,16 +76,16 @@ pub(super) fn provider(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 }
 
 /// `deployment.etcd`; used if the role's provider is etcd.
-pub(super) fn etcd(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    super::listeners::names(draft, spot, &ETCD_KEYS);
+pub(super) fn convert_etcd(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    super::listeners::remark_unknown_names(draft, spot, &ETCD_KEYS);
     draft.deployment.etcd = Some(spot.at());
     with(draft, spot, "host", |draft, spot| draft.copy(spot, "etcd_endpoints"));
     with(draft, spot, "prefix", |draft, spot| draft.copy(spot, "etcd_prefix"));
     with(draft, spot, "user", |draft, spot| draft.copy(spot, "etcd_username"));
     with(draft, spot, "password", |draft, spot| draft.copy(spot, "etcd_password"));
-    with(draft, spot, "timeout", |draft, spot| units::time(draft, spot, "etcd_timeout_ms"));
+    with(draft, spot, "timeout", |draft, spot| units::convert_time(draft, spot, "etcd_timeout_ms"));
     with(draft, spot, "tls", |draft, spot| {
-        super::listeners::names(draft, spot, &["cert", "key", "verify", "sni"]);
+        super::listeners::remark_unknown_names(draft, spot, &["cert", "key", "verify", "sni"]);
         with(draft, spot, "cert", |draft, spot| draft.copy_path(spot, "etcd_cert"));
         with(draft, spot, "key", |draft, spot| draft.copy_path(spot, "etcd_key"));
         with(draft, spot, "verify", |draft, spot| draft.copy(spot, "etcd_verify"));
@@ -102,7 +102,7 @@ fn with(draft: &mut Draft<'_>, spot: &Spot<'_>, name: &str, act: impl FnOnce(&mu
 
 /// `apisix.data_encryption`.
 pub(super) fn data_encryption(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    super::listeners::names(draft, spot, &["enable_encrypt_fields", "keyring"]);
+    super::listeners::remark_unknown_names(draft, spot, &["enable_encrypt_fields", "keyring"]);
     let mut is_on = true;
     with(draft, spot, "enable_encrypt_fields", |draft, spot| is_on = draft.switch(spot) != Some(false));
     draft.deployment.keyring_is_told = !is_on;
@@ -133,7 +133,7 @@ fn keyring(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 }
 
 /// Decides the source of objects.
-pub(super) fn finish(draft: &mut Draft<'_>) {
+pub(super) fn finish_deployment(draft: &mut Draft<'_>) {
     let role = draft.deployment.role.as_ref().map_or(DeploymentRole::Traditional, |(_, role)| *role);
     let provider = draft.deployment.providers.iter().find(|(of, ..)| *of == role);
     match provider.map(|(_, at, provider)| (at.clone(), provider.clone())) {

@@ -19,12 +19,12 @@ pub(super) fn blocks(draft: &mut Draft<'_>, spot: &Spot<'_>) {
             draft.remark(&key, node.line, reason.to_owned());
             continue;
         }
-        let block = match json_of(node) {
+        let block = match tree_to_json(node) {
             Value::Null => Value::Object(Map::new()),
             block => block,
         };
         let one = Map::from_iter([(name.clone(), block.clone())]);
-        let faults = ::discovery::check(&one);
+        let faults = ::discovery::check_discovery_blocks(&one);
         for fault in &faults {
             let below = fault.pointer.strip_prefix(&format!("/{name}")).unwrap_or_default();
             let at = format!("{key}{}", below.replace('/', "."));
@@ -38,16 +38,16 @@ pub(super) fn blocks(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 }
 
 /// A value as JSON.
-pub(super) fn json_of(node: &YamlNode) -> Value {
+pub(super) fn tree_to_json(node: &YamlNode) -> Value {
     match &node.content {
         Content::Null => Value::Null,
         Content::Scalar { text, is_text: false } => {
             serde_json::from_str(text).unwrap_or_else(|_| Value::from(text.as_str()))
         }
         Content::Scalar { text, is_text: true } => Value::from(text.as_str()),
-        Content::List(items) => items.iter().map(json_of).collect(),
+        Content::List(items) => items.iter().map(tree_to_json).collect(),
         Content::Map(entries) => {
-            Value::Object(entries.iter().map(|(name, node)| (name.clone(), json_of(node))).collect())
+            Value::Object(entries.iter().map(|(name, node)| (name.clone(), tree_to_json(node))).collect())
         }
     }
 }

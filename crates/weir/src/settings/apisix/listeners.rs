@@ -44,8 +44,8 @@ impl ListenEntry {
 
     /// Its addresses: one, or one of IPv6 as well where `enable_ipv6` is on and no address is written.
     fn addresses(&self, ipv6: bool) -> Vec<String> {
-        let also = (ipv6 && self.ip.is_none()).then(|| address("::", &self.port));
-        [address(self.ip.as_deref().unwrap_or("0.0.0.0"), &self.port)].into_iter().chain(also).collect()
+        let also = (ipv6 && self.ip.is_none()).then(|| join_ip_port("::", &self.port));
+        [join_ip_port(self.ip.as_deref().unwrap_or("0.0.0.0"), &self.port)].into_iter().chain(also).collect()
     }
 }
 
@@ -69,7 +69,7 @@ fn entries(draft: &mut Draft<'_>, spot: &Spot<'_>, default_port: &str) -> Vec<Li
         let spot = Spot { key: &key, node: item };
         let entry = match &item.content {
             Content::Map(_) => {
-                names(draft, &spot, &["ip", "port", "enable_http2", "enable_http3"]);
+                remark_unknown_names(draft, &spot, &["ip", "port", "enable_http2", "enable_http3"]);
                 protocols(draft, &spot, is_tls);
                 let text = |name: &str| item.get(name).and_then(YamlNode::text).map(str::to_owned);
                 let port = text("port").unwrap_or_else(|| default_port.to_owned());
@@ -81,7 +81,11 @@ fn entries(draft: &mut Draft<'_>, spot: &Spot<'_>, default_port: &str) -> Vec<Li
                 None => continue,
             },
         };
-        if check(draft, &spot.at(), &address(entry.ip.as_deref().unwrap_or("0.0.0.0"), &entry.port)) {
+        if check_listen_address(
+            draft,
+            &spot.at(),
+            &join_ip_port(entry.ip.as_deref().unwrap_or("0.0.0.0"), &entry.port),
+        ) {
             entries.push(entry);
         }
     }
@@ -125,7 +129,7 @@ pub(super) fn enable_export_server(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 }
 
 /// `deployment.admin.admin_listen`.
-pub(super) fn admin(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+pub(super) fn convert_admin_listen(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     draft.listening.admin = socket(draft, spot, "0.0.0.0", "9180").map(|address| (spot.at(), address));
 }
 
@@ -148,7 +152,7 @@ pub(super) fn metrics(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 
 /// `apisix.ssl`: the listeners for TLS, and what handshakes are made under.
 pub(super) fn ssl(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    names(draft, spot, &SSL_KEYS);
+    remark_unknown_names(draft, spot, &SSL_KEYS);
     let ca = spot.node.get("ssl_trusted_certificate").and_then(YamlNode::text);
     draft.deployment.ca = ca.filter(|path| *path != "system").map(|path| (spot.at(), path.to_owned()));
     if let Some((at, path)) = draft.deployment.ca.clone() {
@@ -220,7 +224,7 @@ fn ciphers(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 
 /// Decides the values that depend on more than one key. Runs after the one of `deployment`, which knows the
 /// role.
-pub(super) fn finish(draft: &mut Draft<'_>) {
+pub(super) fn finish_listeners(draft: &mut Draft<'_>) {
     let listening = std::mem::take(&mut draft.listening);
     let opened = listening.admin_opened.map(|at| (at, "0.0.0.0:9180".to_owned()));
     let no_admin = draft.deployment.without_admin().or(listening.admin_off);
@@ -301,16 +305,16 @@ fn socket(draft: &mut Draft<'_>, spot: &Spot<'_>, ip: &str, port: &str) -> Optio
         draft.fault(spot.key, spot.node.line, "is a map of `ip` and `port`".to_owned());
         return None;
     }
-    names(draft, spot, &["ip", "port"]);
+    remark_unknown_names(draft, spot, &["ip", "port"]);
     let text = |name: &str, default: &str| {
         spot.node.get(name).and_then(YamlNode::text).unwrap_or(default).to_owned()
     };
-    let address = address(&text("ip", ip), &text("port", port));
-    check(draft, &spot.at(), &address).then_some(address)
+    let address = join_ip_port(&text("ip", ip), &text("port", port));
+    check_listen_address(draft, &spot.at(), &address).then_some(address)
 }
 
 /// Checks an address here, so that its fault has its own line instead of that of the list.
-pub(super) fn check(draft: &mut Draft<'_>, at: &At, address: &str) -> bool {
+pub(super) fn check_listen_address(draft: &mut Draft<'_>, at: &At, address: &str) -> bool {
     let given = SettingTexts { values: vec![address.to_owned()], place: SettingLocation::Default };
     let parsed = parse::listener(&given);
     if let Err(reason) = &parsed {
@@ -320,7 +324,7 @@ pub(super) fn check(draft: &mut Draft<'_>, at: &At, address: &str) -> bool {
 }
 
 /// Remarks on unknown names in a map, each with the nearest known one.
-pub(super) fn names(draft: &mut Draft<'_>, spot: &Spot<'_>, known: &[&str]) {
+pub(super) fn remark_unknown_names(draft: &mut Draft<'_>, spot: &Spot<'_>, known: &[&str]) {
     for (name, line) in spot.node.names().filter(|(name, _)| !known.contains(name)) {
         let reason = match nearest(name, known.iter().copied()) {
             Some(near) => format!("there is no such key; did you mean `{near}`?"),
@@ -330,7 +334,7 @@ pub(super) fn names(draft: &mut Draft<'_>, spot: &Spot<'_>, known: &[&str]) {
     }
 }
 
-pub(super) fn address(ip: &str, port: &str) -> String {
+pub(super) fn join_ip_port(ip: &str, port: &str) -> String {
     if ip.contains(':') && !ip.starts_with('[') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }
 

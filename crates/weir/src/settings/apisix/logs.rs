@@ -15,7 +15,7 @@ pub(super) struct AccessLog {
 }
 
 /// `nginx_config.error_log`.
-pub(super) fn error_log(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+pub(super) fn convert_error_log(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     match draft.text(spot) {
         None => {}
         Some("/dev/stderr" | "stderr") => draft.set_one(&spot.at(), "error_log", "stderr"),
@@ -57,12 +57,12 @@ pub(super) fn enable_access_log(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 }
 
 /// `nginx_config.http.access_log`.
-pub(super) fn access_log(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+pub(super) fn convert_access_log(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     draft.access_log.path = draft.text(spot).map(|path| (spot.at(), path.to_owned()));
 }
 
 /// `nginx_config.http.access_log_format`.
-pub(super) fn access_log_format(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+pub(super) fn convert_access_log_format(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     draft.access_log.format = draft.text(spot).map(|format| (spot.at(), format.to_owned()));
 }
 
@@ -84,7 +84,7 @@ pub(super) fn keepalive_timeout(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 
 /// `nginx_config.http.client_max_body_size`.
 pub(super) fn client_max_body_size(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    if let Some(bytes) = units::bytes(draft, spot) {
+    if let Some(bytes) = units::read_size(draft, spot) {
         draft.set_one(&spot.at(), "max_body_bytes", bytes.to_string());
     }
 }
@@ -106,7 +106,7 @@ pub(super) fn dns_valid(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 }
 
 /// Decides the target and the format of the access log.
-pub(super) fn finish(draft: &mut Draft<'_>) {
+pub(super) fn finish_logs(draft: &mut Draft<'_>) {
     let AccessLog { enable, path, format } = std::mem::take(&mut draft.access_log);
     match (enable, path) {
         (Some((at, false)), _) => return draft.set_one(&at, "access_log", "off"),
@@ -121,7 +121,7 @@ pub(super) fn finish(draft: &mut Draft<'_>) {
     // Unescaped as nginx does, because nginx has the format in quotes.
     let format = format.trim().replace("\\\"", "\"").replace("\\'", "'");
     let given = SettingTexts { values: vec![format.clone()], place: SettingLocation::Default };
-    match parse::access_log_format(&given) {
+    match parse::parse_access_log_format(&given) {
         Ok(_) => draft.set_one(&at, "access_log_format", format),
         Err(reason) => draft.remark(&at.key, at.line, format!("the usual format is written: {reason}")),
     }

@@ -35,7 +35,7 @@ pub(super) struct BodyLimits {
 
 /// `plugins`: those of the list that are built in. An object that names another one is faulty, so that no
 /// route is served without a plugin that protects it.
-pub(super) fn list(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+pub(super) fn convert_plugin_list(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let Some(names) = draft.texts(spot) else { return };
     let is_known = |name: &String| plugins::ALL.iter().any(|kind| kind.name == name);
     let (known, unknown): (Vec<String>, Vec<String>) = names.into_iter().partition(is_known);
@@ -68,7 +68,7 @@ pub(super) fn extra_lua_path(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 
 /// `graphql.max_size`, in bytes.
 pub(super) fn graphql_limit(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    if let Some(bytes) = units::bytes(draft, spot) {
+    if let Some(bytes) = units::read_size(draft, spot) {
         body_limit(draft, spot, bytes);
     }
 }
@@ -142,7 +142,7 @@ pub(super) fn redirect_https_port_number(draft: &mut Draft<'_>, spot: &Spot<'_>)
 const ROTATES_LOGS: &str = "log-rotate";
 
 /// Writes the limit, the life of reports, and the plugins in Lua: those with a file in a folder of Lua.
-pub(super) fn finish(draft: &mut Draft<'_>) {
+pub(super) fn finish_plugins(draft: &mut Draft<'_>) {
     let base = draft.path.parent().unwrap_or_else(|| Path::new("")).to_owned();
     let folders = std::mem::take(&mut draft.lua_plugins.folders);
     let lists = [draft.lua_plugins.listed.take(), draft.lua_plugins.listed_for_streams.take()];

@@ -2,7 +2,7 @@
 //! module, of which one list of peers serves both. Opens nothing.
 
 use super::draft::{At, Draft, Spot};
-use super::listeners::{address, check, names};
+use super::listeners::{check_listen_address, join_ip_port, remark_unknown_names};
 
 /// The keys that depend on each other.
 #[derive(Default)]
@@ -17,8 +17,8 @@ pub(super) struct ProxyProtocol {
 }
 
 /// `apisix.proxy_protocol`: ports of listeners, and switches of layer 4.
-pub(super) fn listeners(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    names(draft, spot, &KEYS);
+pub(super) fn convert_proxy_protocol(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    remark_unknown_names(draft, spot, &KEYS);
     draft.proxy_protocol.http = port(draft, spot, "listen_http_port");
     draft.proxy_protocol.https = port(draft, spot, "listen_https_port");
     draft.stream.takes_header = is_on(draft, spot, "enable_tcp_pp");
@@ -35,8 +35,8 @@ fn port(draft: &mut Draft<'_>, spot: &Spot<'_>, name: &str) -> Option<(At, Strin
     let node = spot.node.get(name)?;
     let at = At { key: format!("{}.{name}", spot.key), line: node.line };
     let port = draft.text(&Spot { key: &at.key, node })?;
-    let address = address("0.0.0.0", port);
-    check(draft, &at, &address).then_some((at, address))
+    let address = join_ip_port("0.0.0.0", port);
+    check_listen_address(draft, &at, &address).then_some((at, address))
 }
 
 /// `nginx_config.http.real_ip_header`: a field, or the header of the PROXY protocol.
@@ -58,7 +58,7 @@ pub(super) fn real_ip_from(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 
 /// Settles the list of peers. With `real_ip_header: proxy_protocol` they name clients by the header alone, so
 /// that no field counts; APISIX takes such connections from any peer and believes those of the list.
-pub(super) fn finish(draft: &mut Draft<'_>) {
+pub(super) fn finish_proxy_protocol(draft: &mut Draft<'_>) {
     let ProxyProtocol { http, https, from, stream, names_client } = std::mem::take(&mut draft.proxy_protocol);
     if let Some((at, networks)) = from.clone().filter(|_| !names_client) {
         draft.set(&at, "real_ip_from", networks);

@@ -5,7 +5,7 @@ use super::super::fault::SettingLocation;
 use super::super::parse;
 use super::super::written::SettingTexts;
 use super::draft::{At, Draft, Spot};
-use super::listeners::names;
+use super::listeners::remark_unknown_names;
 use super::tree::Content;
 
 /// The keys that depend on each other.
@@ -22,7 +22,7 @@ pub(super) struct StreamProxy {
     pub(super) takes_header: bool,
     /// `proxy_protocol.enable_tcp_pp_to_upstream`.
     pub(super) sends_header: bool,
-    /// The key that turns HTTP off; known when [`finish`] has run.
+    /// The key that turns HTTP off; known when [`finish_stream`] has run.
     pub(super) without_http: Option<At>,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn stream_proxy(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     if !matches!(spot.node.content, Content::Map(_)) {
         return draft.fault(spot.key, spot.node.line, "is a map of `tcp` and `udp`".to_owned());
     }
-    names(draft, spot, &["tcp", "udp", "only"]);
+    remark_unknown_names(draft, spot, &["tcp", "udp", "only"]);
     draft.stream.written = Some(spot.at());
     if let Some(node) = spot.node.get("only") {
         let key = format!("{}.only", spot.key);
@@ -116,7 +116,7 @@ fn entry(draft: &mut Draft<'_>, spot: &Spot<'_>, is_tcp: bool) -> Option<StreamP
     if !is_map {
         return Some(StreamProxyEntry { address, tls: false, takes_header: None, sends_header: None });
     }
-    names(draft, spot, &ENTRY_KEYS);
+    remark_unknown_names(draft, spot, &ENTRY_KEYS);
     let mut switch = |name: &str| {
         let node = spot.node.get(name)?;
         draft.switch(&Spot { key: &format!("{}.{name}", spot.key), node })
@@ -140,7 +140,7 @@ fn with_address(text: &str) -> String {
 
 /// Decides which layers are served, and writes the listeners of layer 4. Runs before the listeners of HTTP
 /// are decided.
-pub(super) fn finish(draft: &mut Draft<'_>) {
+pub(super) fn finish_stream(draft: &mut Draft<'_>) {
     let stream = std::mem::take(&mut draft.stream);
     let mode = match (stream.mode, stream.only) {
         (Some(mode), only) => {

@@ -22,7 +22,7 @@ fn read(path: &str, text: &str) -> Outcome {
         _ => None,
     };
     let mut faults = Vec::new();
-    let (written, remarks) = parse(Path::new(path), text, &environment, &mut faults);
+    let (written, remarks) = parse_apisix_config(Path::new(path), text, &environment, &mut faults);
     let remarks = remarks.lines().collect();
     let mut all = WrittenSettings::defaults();
     all.override_with(written);

@@ -51,7 +51,7 @@ impl YamlNode {
 ///
 /// # Errors
 /// The line and the reason: the text is not YAML, has several documents, or is no map.
-pub(super) fn parse(expanded: &Expanded) -> Result<YamlNode, (usize, String)> {
+pub(super) fn parse_yaml_tree(expanded: &Expanded) -> Result<YamlNode, (usize, String)> {
     // An error at the end of the text is reported in the last line.
     let last_line = expanded.text().lines().count().max(1);
     let documents = MarkedYaml::load_from_str(expanded.text()).map_err(|error| {

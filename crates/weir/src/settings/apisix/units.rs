@@ -3,7 +3,7 @@
 use super::draft::{Draft, Spot};
 
 /// Writes a time as a setting in milliseconds.
-pub(super) fn time(draft: &mut Draft<'_>, spot: &Spot<'_>, setting: &str) {
+pub(super) fn convert_time(draft: &mut Draft<'_>, spot: &Spot<'_>, setting: &str) {
     if let Some(milliseconds) = milliseconds(draft, spot) {
         draft.set_one(&spot.at(), setting, milliseconds.to_string());
     }
@@ -21,7 +21,7 @@ pub(super) fn milliseconds(draft: &mut Draft<'_>, spot: &Spot<'_>) -> Option<u64
 }
 
 /// The bytes of a size; a fault if the text is none.
-pub(super) fn bytes(draft: &mut Draft<'_>, spot: &Spot<'_>) -> Option<u64> {
+pub(super) fn read_size(draft: &mut Draft<'_>, spot: &Spot<'_>) -> Option<u64> {
     let text = draft.text(spot)?;
     let found = parse_size(text);
     if found.is_none() {

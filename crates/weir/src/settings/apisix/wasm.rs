@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::discovery::json_of;
+use super::discovery::tree_to_json;
 use super::draft::{Draft, Spot};
 
 /// `wasm`; relative files lie where APISIX has them.
-pub(super) fn plugins(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    let mut written = json_of(spot.node);
+pub(super) fn convert_wasm_plugins(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+    let mut written = tree_to_json(spot.node);
     let plugins = written.get_mut("plugins").and_then(Value::as_array_mut);
     for plugin in plugins.into_iter().flatten() {
         if let Some(file) = plugin.get("file").and_then(Value::as_str) {

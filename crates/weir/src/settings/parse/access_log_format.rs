@@ -9,7 +9,7 @@ use crate::settings::values::AccessLogFormat;
 use crate::settings::written::SettingTexts;
 
 /// A template, the word `json`, or a map written as JSON.
-pub(in crate::settings) fn access_log_format(given: &SettingTexts) -> Result<AccessLogFormat, String> {
+pub(in crate::settings) fn parse_access_log_format(given: &SettingTexts) -> Result<AccessLogFormat, String> {
     format_of(given, &REQUESTS)
 }
 

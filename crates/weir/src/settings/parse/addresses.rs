@@ -9,11 +9,11 @@ use super::super::written::SettingTexts;
 use super::{items, single};
 
 /// Any number of listening addresses, or `off`.
-pub(in super::super) fn listeners(given: &SettingTexts) -> Result<Vec<SocketAddr>, String> {
+pub(in super::super) fn parse_listeners(given: &SettingTexts) -> Result<Vec<SocketAddr>, String> {
     match items(given)[..] {
         ["off"] => Ok(Vec::new()),
         [] => Err("is empty; write an address such as `0.0.0.0:9080`, or `off`".to_owned()),
-        ref addresses => addresses.iter().map(|text| address(text)).collect(),
+        ref addresses => addresses.iter().map(|text| parse_listen_address(text)).collect(),
     }
 }
 
@@ -21,7 +21,7 @@ pub(in super::super) fn listeners(given: &SettingTexts) -> Result<Vec<SocketAddr
 pub(in super::super) fn listener(given: &SettingTexts) -> Result<Option<SocketAddr>, String> {
     match single(given)? {
         "off" => Ok(None),
-        text => address(text).map(Some),
+        text => parse_listen_address(text).map(Some),
     }
 }
 
@@ -55,7 +55,7 @@ pub(in super::super) fn hosts(given: &SettingTexts) -> Result<Vec<String>, Strin
 pub(in super::super) fn name_servers(given: &SettingTexts) -> Result<Vec<SocketAddr>, String> {
     let server = |text: &&str| {
         let plain = text.trim_matches(['[', ']']).parse::<IpAddr>();
-        plain.map(|ip| SocketAddr::new(ip, DNS_PORT)).or_else(|_| address(text))
+        plain.map(|ip| SocketAddr::new(ip, DNS_PORT)).or_else(|_| parse_listen_address(text))
     };
     items(given).iter().map(server).collect()
 }
@@ -94,7 +94,7 @@ pub(in super::super) fn endpoints(given: &SettingTexts) -> Result<Vec<String>, S
 }
 
 /// One listening address with its port.
-pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+pub(super) fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);
     }

@@ -17,7 +17,7 @@ pub(in super::super) fn secret(given: &SettingTexts) -> Result<Option<Secret>, S
 
 /// The keys that secrets are encrypted with, separated by commas. A message about a faulty key does not show
 /// the key.
-pub(in super::super) fn keyring(given: &SettingTexts) -> Result<Keyring, String> {
+pub(in super::super) fn parse_keyring(given: &SettingTexts) -> Result<Keyring, String> {
     let keys: Vec<String> =
         given.values.iter().flat_map(|text| text.split(',')).map(|key| key.trim().to_owned()).collect();
     if keys.len() > control::sealing::MAX_KEYS {
@@ -34,7 +34,7 @@ pub(in super::super) fn keyring(given: &SettingTexts) -> Result<Keyring, String>
 }
 
 /// The Admin key: visible ASCII without spaces, because it is sent in a header and in a query.
-pub(in super::super) fn admin_key(given: &SettingTexts) -> Result<Option<AdminKey>, String> {
+pub(in super::super) fn parse_admin_key(given: &SettingTexts) -> Result<Option<AdminKey>, String> {
     let Some(text) = given.values.first() else { return Ok(None) };
     if text.len() < ADMIN_KEY_LENGTH_MIN {
         return Err(format!("is too short to be safe; use at least {ADMIN_KEY_LENGTH_MIN} characters"));
@@ -46,7 +46,7 @@ pub(in super::super) fn admin_key(given: &SettingTexts) -> Result<Option<AdminKe
 }
 
 /// Admin keys with roles. In the environment they are one text with commas; a file gives one text for each.
-pub(in super::super) fn admin_keys(given: &SettingTexts) -> Result<Vec<RoleKey>, String> {
+pub(in super::super) fn parse_admin_keys(given: &SettingTexts) -> Result<Vec<RoleKey>, String> {
     let from_environment = given.place == SettingLocation::Environment;
     let parts =
         if from_environment { items(given) } else { given.values.iter().map(String::as_str).collect() };

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::super::values::StreamRoutes;
 use super::super::written::SettingTexts;
-use super::addresses::address;
+use super::addresses::parse_listen_address;
 use super::{items, single};
 
 /// Most addresses of one list, ranges counted port by port. Each has a socket and a task in every worker, so
@@ -31,7 +31,7 @@ fn extend(all: &mut Vec<SocketAddr>, text: &str) -> Result<(), String> {
     let (first, last) = match range(text)? {
         Some((first, last)) => (first, last),
         None => {
-            let only = address(text)?;
+            let only = parse_listen_address(text)?;
             (only, only.port())
         }
     };
@@ -53,7 +53,7 @@ fn range(text: &str) -> Result<Option<(SocketAddr, u16)>, String> {
     if !is_number(last) {
         return Ok(None);
     }
-    let first = address(rest)?;
+    let first = parse_listen_address(rest)?;
     let last: u16 = last.parse().map_err(|_| format!("`{text}`: a port is a number up to 65535"))?;
     match first.port() {
         0 => Err(format!("`{text}`: a range begins with a port, not with 0")),

@@ -36,8 +36,10 @@ fn addresses() {
 
 #[test]
 fn amounts_of_memory() {
-    let check = |text: &str, expected: Result<MemoryLimit, &str>| match (memory_limit(&given(text)), expected)
-    {
+    let check = |text: &str, expected: Result<MemoryLimit, &str>| match (
+        parse_memory_limit(&given(text)),
+        expected,
+    ) {
         (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{text}"),
         (Err(reason), Err(part)) => assert!(reason.contains(part), "{text}: {reason}"),
         (found, expected) => panic!("{text}: {found:?}, not {expected:?}"),
@@ -59,7 +61,7 @@ fn amounts_of_memory() {
 fn keys_with_roles() {
     let at = |place: SettingLocation, values: &[&str]| {
         let values = values.iter().map(|&text| text.to_owned()).collect();
-        let keys = admin_keys(&SettingTexts { values, place })?;
+        let keys = parse_admin_keys(&SettingTexts { values, place })?;
         Ok(keys
             .iter()
             .map(|key| format!("{:?} {}", key.role, key.key.reveal()))
@@ -94,30 +96,33 @@ fn keys_with_roles() {
 #[test]
 fn versions_and_plugins() {
     let check = |text: &str, expected: Option<&str>| {
-        assert_eq!(version(&given(text)).ok().flatten().as_deref(), expected, "{text}");
+        assert_eq!(parse_version(&given(text)).ok().flatten().as_deref(), expected, "{text}");
     };
     check("3.18.0", Some("3.18.0"));
     check(" 2.15.3 ", Some("2.15.3"));
-    assert_eq!(version(&given("off")), Ok(None));
+    assert_eq!(parse_version(&given("off")), Ok(None));
     for text in ["", "3.14", "3.14.", "v3.14.0", "3.14.0\r\nX: y", "3.1.4.1", "on"] {
-        assert!(version(&given(text)).is_err(), "{text}");
+        assert!(parse_version(&given(text)).is_err(), "{text}");
     }
-    assert_eq!(plugins(&given("all")), Ok(None));
-    assert_eq!(plugins(&given("cors, key-auth")), Ok(Some(vec!["cors".to_owned(), "key-auth".to_owned()])));
+    assert_eq!(parse_enabled_plugins(&given("all")), Ok(None));
     assert_eq!(
-        plugins(&SettingTexts { values: Vec::new(), place: SettingLocation::Flag }),
+        parse_enabled_plugins(&given("cors, key-auth")),
+        Ok(Some(vec!["cors".to_owned(), "key-auth".to_owned()]))
+    );
+    assert_eq!(
+        parse_enabled_plugins(&SettingTexts { values: Vec::new(), place: SettingLocation::Flag }),
         Ok(Some(Vec::new()))
     );
     assert_eq!(
-        plugins(&given("cors,key-outh")),
+        parse_enabled_plugins(&given("cors,key-outh")),
         Err("there is no plugin `key-outh`; did you mean `key-auth`?".to_owned())
     );
 }
 
 #[test]
 fn lists_refuse_one_bad_entry() {
-    assert!(listeners(&given("127.0.0.1:1,off")).is_err());
-    assert!(listeners(&given(" , ")).is_err());
+    assert!(parse_listeners(&given("127.0.0.1:1,off")).is_err());
+    assert!(parse_listeners(&given(" , ")).is_err());
     assert!(networks(&given("10.0.0.0/8,10.0.0.0/33")).unwrap_err().contains("10.0.0.0/33"));
     assert!(networks(&given("10.0.0.0/8,010.0.0.0/8")).unwrap_err().contains("010.0.0.0/8"));
 }
@@ -125,7 +130,7 @@ fn lists_refuse_one_bad_entry() {
 #[test]
 fn numbers_keep_their_bounds() {
     let check = |text: &str, expected: Option<u64>| {
-        assert_eq!(number::<1, 10>(&given(text)).ok(), expected, "{text}");
+        assert_eq!(parse_number::<1, 10>(&given(text)).ok(), expected, "{text}");
     };
     check("1", Some(1));
     check("10", Some(10));
@@ -148,7 +153,7 @@ fn header_texts_cannot_break_a_line() {
 #[test]
 fn log_formats() {
     let check = |text: &str, is_good: bool| {
-        assert_eq!(access_log_format(&given(text)).is_ok(), is_good, "{text}");
+        assert_eq!(parse_access_log_format(&given(text)).is_ok(), is_good, "{text}");
     };
     check("$status", true);
     check("json", true);
@@ -172,7 +177,7 @@ fn json_variables_need_no_quotes() {
     let text = r#"{"status": $status, "seconds":${request_time}, "text": "a \" $host"}"#;
     let expected = [("status", "$status"), ("seconds", "${request_time}"), ("text", "a \" $host")];
     let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    assert_eq!(access_log_format(&given(text)), Ok(AccessLogFormat::Json(expected.to_vec())));
+    assert_eq!(parse_access_log_format(&given(text)), Ok(AccessLogFormat::Json(expected.to_vec())));
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn run(fault: &str, seconds: &str, protection: &str) -> (RunReport, String) {
     let cache = work.path().join("cache");
     let outcome = weir(work.path(), &words, &[("WEIR_LAB_DIR", cache.to_str().unwrap())]);
     assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
-    (lab::report::json::read(&work.path().join("result.json")).unwrap(), outcome.stdout)
+    (lab::report::json::read_report(&work.path().join("result.json")).unwrap(), outcome.stdout)
 }
 
 fn only(report: &RunReport) -> &FaultRun {

@@ -76,7 +76,7 @@ impl Laboratory {
 
     /// The result that the run wrote.
     pub(super) fn report(&self) -> lab::result::RunReport {
-        lab::report::json::read(&self.result()).unwrap()
+        lab::report::json::read_report(&self.result()).unwrap()
     }
 
     pub(super) fn result(&self) -> PathBuf {

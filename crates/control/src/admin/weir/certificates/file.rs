@@ -13,7 +13,7 @@ use x509_parser::prelude::FromDer;
 use super::{CertificateContent, CertificateEntry, dated_state, ms};
 
 /// The entry of the file at `path`; a file that cannot be read is out.
-pub(super) fn entry(path: &Path, now_ms: u64) -> CertificateEntry {
+pub(super) fn read_certificate_file(path: &Path, now_ms: u64) -> CertificateEntry {
     let mut entry = CertificateEntry {
         id: path.display().to_string(),
         kind: "file",

@@ -88,7 +88,7 @@ impl<'v> Details<'v> {
             "created_ms": facts.created_ms,
             "updated_ms": facts.updated_ms,
         });
-        rates::add(&mut described, row.figures);
+        rates::add_figures(&mut described, row.figures);
         self.add_columns(&mut described, summary);
         described
     }

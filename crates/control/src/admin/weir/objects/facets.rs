@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::summary::{ListState, SummaryRow};
 
 /// The counts over the objects that matched.
-pub(super) fn count(rows: &[SummaryRow<'_>]) -> Value {
+pub(super) fn count_facets(rows: &[SummaryRow<'_>]) -> Value {
     let mut states = [0_usize; ListState::ALL.len()];
     let mut labels: HashMap<(&str, &str), usize> = HashMap::new();
     let mut services: HashMap<&str, usize> = HashMap::new();

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::describe::Details;
 use crate::serve::RefusalResponse;
-use crate::serve::respond::refused;
+use crate::serve::respond::refuse_request;
 use crate::summary::SummaryRow;
 
 /// A column and its direction.
@@ -33,7 +33,7 @@ impl ListOrder {
         };
         match COLUMNS.into_iter().find(|column| *column == name) {
             Some(column) => Ok(ListOrder { column, is_descending }),
-            None => Err(refused(format!(
+            None => Err(refuse_request(format!(
                 "the argument sort must be one of {}, with - before it for the highest first",
                 COLUMNS.join(", ")
             ))),

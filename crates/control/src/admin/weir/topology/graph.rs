@@ -120,7 +120,7 @@ impl Graph {
         edges.sort_by_key(|edge| (edge.0, edge.1));
         let edges: Vec<Value> = edges
             .into_iter()
-            .map(|(from, to, rps)| json!({ "from": from, "to": to, "rps": rates::rounded(rps) }))
+            .map(|(from, to, rps)| json!({ "from": from, "to": to, "rps": rates::round_figure(rps) }))
             .collect();
         let mut folded = Map::new();
         for column in GraphColumn::ALL {
@@ -184,7 +184,7 @@ fn describe(node: &GraphNode) -> Value {
         "name": node.name,
         "state": node.state,
     });
-    rates::add(&mut described, node.figures);
+    rates::add_figures(&mut described, node.figures);
     described
 }
 

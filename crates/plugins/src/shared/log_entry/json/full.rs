@@ -1,4 +1,4 @@
-//! All parts of a request written as JSON at once, as [`super::super::full`] makes them as values.
+//! All parts of a request written as JSON at once, as [`super::super::render_full_entry`] makes them as values.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,11 @@ use message::query::{arguments, decode};
 
 /// All parts, the ids of the route and of its service, and further fields that have the name of no part; a
 /// request without a route has `no-matched` in place of its id.
-pub(crate) fn full(exchange: &Exchange, bodies: &LoggedBodies, extra: Option<&LogFormat>) -> Vec<u8> {
+pub(crate) fn render_full_entry(
+    exchange: &Exchange,
+    bodies: &LoggedBodies,
+    extra: Option<&LogFormat>,
+) -> Vec<u8> {
     in_scratch(exchange, |out| write(out, exchange, bodies, extra))
 }
 
@@ -203,7 +207,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::shared::log_entry::{self, BodyLimits, add_route};
+    use crate::shared::log_entry::{self, BodyLimits, add_route_ids};
 
     /// The written entry is the object that the parts make as values, with further fields that replace none.
     #[test]
@@ -229,13 +233,13 @@ mod tests {
                     let jack = exchange.consumer_named("jack").unwrap();
                     exchange.authenticate(jack);
                 }
-                let mut parts = log_entry::full(&exchange, &bodies);
-                add_route(&mut parts, &exchange, true);
+                let mut parts = log_entry::build_full_entry(&exchange, &bodies);
+                add_route_ids(&mut parts, &exchange, true);
                 for (name, value) in extra.map(|extra| extra.render(&exchange)).unwrap_or_default() {
                     parts.entry(name).or_insert(value);
                 }
                 parts.entry("route_id").or_insert_with(|| "no-matched".into());
-                let written = full(&exchange, &bodies, extra);
+                let written = render_full_entry(&exchange, &bodies, extra);
                 let written: Value = serde_json::from_slice(&written).unwrap();
                 assert_eq!(written, Value::Object(parts), "{}", String::from_utf8_lossy(request));
             }

@@ -1,6 +1,6 @@
 //! Tables: access to the Admin API, the source of objects, the keyring and the plugins.
 
-use super::super::parse;
+use super::super::parse_apisix_config;
 use super::{check, gives, read, refused, told};
 
 #[test]
@@ -106,7 +106,7 @@ fn roles_and_files() {
     assert_eq!(of(&role("traditional", "yaml")).0, [resources("apisix.yaml")]);
     let profile = |name: &str| (name == "APISIX_PROFILE").then(|| "dev".to_owned());
     let mut faults = Vec::new();
-    let (written, _) = parse(&config, &role("data_plane", "yaml"), &profile, &mut faults);
+    let (written, _) = parse_apisix_config(&config, &role("data_plane", "yaml"), &profile, &mut faults);
     assert!(format!("{written:?}").contains("apisix-dev.yaml"), "{written:?}");
 
     // The provider of another role does not count.
