@@ -109,7 +109,7 @@ pub fn history(
     let found = store.version(version)?;
     Ok(found.map(|(version, changed)| {
         let plan = versions::plan_of(catalog, sealer, StorageMedium::Store, version.parent, changed);
-        version_value(&version, &plan_document)
+        version_value(&version, &plan)
     }))
 }
 

@@ -53,9 +53,9 @@ struct EurekaBlock {
     host: Vec<String>,
     #[serde(default)]
     prefix: String,
-    #[serde(default = "blocks::default_interval")]
+    #[serde(default = "blocks::default_fetch_interval_s")]
     fetch_interval: u64,
-    #[serde(default = "blocks::default_weight")]
+    #[serde(default = "blocks::default_instance_weight")]
     weight: u32,
     #[serde(default)]
     timeout: RegistryTimeouts,

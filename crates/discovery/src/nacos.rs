@@ -60,11 +60,11 @@ struct Nacos {
 #[derive(Deserialize)]
 struct NacosBlock {
     host: Vec<String>,
-    #[serde(default = "blocks::default_interval")]
+    #[serde(default = "blocks::default_fetch_interval_s")]
     fetch_interval: u64,
     #[serde(default = "default_prefix")]
     prefix: String,
-    #[serde(default = "blocks::default_weight")]
+    #[serde(default = "blocks::default_instance_weight")]
     weight: u32,
     #[serde(default)]
     timeout: RegistryTimeouts,

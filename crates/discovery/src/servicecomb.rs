@@ -53,7 +53,7 @@ struct ServiceCombBlock {
     app_id: String,
     #[serde(default = "default_interval")]
     fetch_interval: u64,
-    #[serde(default = "blocks::default_weight")]
+    #[serde(default = "blocks::default_instance_weight")]
     weight: u32,
     #[serde(default)]
     timeout: RegistryTimeouts,

@@ -10,7 +10,7 @@ use model::outbound::OutboundPolicy;
 use serde_json::{Value, json};
 
 use super::table::DiscoveryShared;
-use super::{ALL, DiscoveryConfig, ServiceDiscovery, Services, check};
+use super::{ALL, DiscoveryConfig, ServiceDiscovery, Services, check_discovery_blocks};
 
 /// Modules of the folder that are no registry.
 const OTHERS: [&str; 17] = [

@@ -113,8 +113,8 @@ pub fn value(catalog: &PluginCatalog, kind: ObjectKind, value: &Value) -> Result
 }
 
 /// Refuses an `ssl` object with certificates that all ended before `now_s`, in seconds since the Unix epoch.
-/// It is no part of [`check_object`], because an object that was good when it was written does not become faulty by
-/// the time of day.
+/// It is no part of [`check_object`], because an object that was good when it was written does not become
+/// faulty by the time of day.
 ///
 /// # Errors
 /// The fault.

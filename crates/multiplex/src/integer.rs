@@ -25,7 +25,8 @@ pub fn read_integer(input: &mut &[u8], bits: u32) -> Result<usize, CodeError> {
     read_rest(input, prefix)
 }
 
-/// Reads an integer of up to 62 bits, as QPACK needs it (RFC 9204 section 4.1.1); otherwise as [`read_integer`].
+/// Reads an integer of up to 62 bits, as QPACK needs it (RFC 9204 section 4.1.1); otherwise as
+/// [`read_integer`].
 ///
 /// # Errors
 /// The input ends inside the integer, or it is larger.

@@ -20,13 +20,13 @@ pub(crate) enum Started {
     PortTaken,
 }
 
-/// The ports that [`free_address`] chooses from. They lie below those that Linux gives to sockets that ask for port 0
-/// and to connections (`net.ipv4.ip_local_port_range`, from 32768 on), so that no test running at the same time gets
-/// one between the choice and the start of the program that is told of it.
+/// The ports that [`free_address`] chooses from. They lie below those that Linux gives to sockets that ask
+/// for port 0 and to connections (`net.ipv4.ip_local_port_range`, from 32768 on), so that no test running at
+/// the same time gets one between the choice and the start of the program that is told of it.
 const FREE_PORTS: Range<u16> = 16_000..32_000;
 
-/// A loopback address with a port that is free at this moment for TCP and for UDP, and that no second call in this
-/// process returns.
+/// A loopback address with a port that is free at this moment for TCP and for UDP, and that no second call in
+/// this process returns.
 pub(crate) fn free_address() -> SocketAddr {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     // Test programs that run side by side begin at different places.

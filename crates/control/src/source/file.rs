@@ -272,20 +272,20 @@ mod tests {
         let mut check = |text: &str, expected: Result<(), &str>| {
             std::fs::write(&path, text).unwrap();
             let read = source.read().map(drop).map_err(|faults| faults[0].reason.clone());
-            match (read_document, expected) {
+            match (read, expected) {
                 (Err(reason), Err(part)) => assert!(reason.contains(part), "{text:?}: {reason}"),
                 (read, expected) => assert_eq!(read.is_ok(), expected.is_ok(), "{text:?}"),
             }
         };
-        check_resource_file("", Ok(()));
-        check_resource_file("routes: []\n", Ok(()));
-        check_resource_file("", Err("the file is empty"));
-        check_resource_file("# nothing\n", Err("the file is empty"));
-        check_resource_file("routes:\n#END\n", Ok(()));
-        check_resource_file("routes:\n", Err("half written"));
-        check_resource_file("", Err("half written"));
-        check_resource_file("routes: [\n#END", Err("while parsing"));
-        check_resource_file("#END", Ok(()));
+        check("", Ok(()));
+        check("routes: []\n", Ok(()));
+        check("", Err("the file is empty"));
+        check("# nothing\n", Err("the file is empty"));
+        check("routes:\n#END\n", Ok(()));
+        check("routes:\n", Err("half written"));
+        check("", Err("half written"));
+        check("routes: [\n#END", Err("while parsing"));
+        check("#END", Ok(()));
     }
 
     #[test]

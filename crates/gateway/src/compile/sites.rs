@@ -30,12 +30,12 @@ impl SnapshotCompiler {
     }
 
     fn enter_site(&mut self, id: &Arc<str>, mut site: Site, now_s: i64) {
-        let has_expired = site.certificates().iter().any(|one| one.not_after_s < unix_now_s);
+        let has_expired = site.certificates().iter().any(|one| one.not_after_s < now_s);
         let refuses = self.expiry.policy == ExpiredCertificates::Refuse;
         if has_expired {
-            self.expiry.report(&site, unix_now_s);
+            self.expiry.report(&site, now_s);
             if refuses && site.state != SiteState::ToNodes {
-                site = site.without_expired(unix_now_s);
+                site = site.without_expired(now_s);
             }
         }
         if site.state == SiteState::Withheld {
@@ -50,7 +50,7 @@ impl SnapshotCompiler {
             }
         }
         let next =
-            site.certificates().iter().map(|one| one.not_after_s).filter(|end_s| *end_s >= unix_now_s).min();
+            site.certificates().iter().map(|one| one.not_after_s).filter(|end_s| *end_s >= now_s).min();
         if let Some(end_s) = next {
             self.expiry.ends.insert((end_s, id.clone()));
         }
@@ -66,13 +66,13 @@ impl SnapshotCompiler {
     fn expire_at(&mut self, now_s: i64) -> Option<(Arc<Runtime>, Vec<CompileFault>)> {
         let mut ended = false;
         while let Some((end_s, id)) = self.expiry.ends.first().cloned()
-            && end_s < unix_now_s
+            && end_s < now_s
         {
             self.expiry.ends.pop_first();
             ended = true;
             let Some(site) = self.current.sites.get(&id).cloned() else { continue };
             Arc::make_mut(&mut self.current.sites).remove(&site);
-            self.enter_site(&id, site.with_all_certificates(), unix_now_s);
+            self.enter_site(&id, site.with_all_certificates(), now_s);
         }
         let is_changed = ended && self.expiry.policy == ExpiredCertificates::Refuse;
         is_changed.then(|| (self.current(), self.faults.values().flatten().cloned().collect()))

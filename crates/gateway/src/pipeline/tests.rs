@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use stdx::published::Published;
 use testkit::{Origin, Reply};
 
-use super::{PipelineOutcome, log, run};
+use super::{PipelineOutcome, log, run_pipeline};
 use crate::body::{BodyEvent, BodyLength, Capacity, RequestBody, ResponseProgress, ResponseSink};
 use crate::compile::SnapshotCompiler;
 use crate::context::{ContextParts, WorkerContext};
@@ -150,7 +150,7 @@ fn exchange_through(
         let deadline = Deadline::new(&context.local);
         let mut exchange = context.exchanges.checkout();
         request_head(&mut exchange, method_and_path);
-        let served = run(&context, &mut exchange, &mut downstream, &deadline).await;
+        let served = run_pipeline(&context, &mut exchange, &mut downstream, &deadline).await;
         assert!(matches!(served.outcome, PipelineOutcome::Done));
         log(&context, &mut exchange, served.log);
         (downstream.told.join(" "), String::from_utf8(std::mem::take(&mut downstream.answer)).unwrap())
@@ -378,7 +378,7 @@ fn prefix_is_streamed_when_memory_is_short() {
         let (deadline, mut exchange) = (Deadline::new(&context.local), context.exchanges.checkout());
         request_head(&mut exchange, "POST /here");
         let mut downstream = scripted(&[Some("hel"), Some("lo")], BodyLength::Known(5));
-        let served = run(&context, &mut exchange, &mut downstream, &deadline).await;
+        let served = run_pipeline(&context, &mut exchange, &mut downstream, &deadline).await;
         log(&context, &mut exchange, served.log);
         downstream.answer
     });

@@ -22,20 +22,20 @@ const STATUS_MAX: usize = 10_000;
 
 /// The upstream and the state of its nodes.
 pub fn report_upstream(upstream: &Upstream, loads: &NodeLoads) -> UpstreamReport {
-    let set = report_upstream.nodes.load();
+    let set = upstream.nodes.load();
     UpstreamReport {
-        name: report_upstream.identity.clone(),
-        method: report_upstream.balancer.name,
-        scheme: report_upstream.scheme,
-        check_type: report_upstream.health.as_ref().map(|health| health.check_type()),
-        protection: protection_report::of_upstream(report_upstream),
+        name: upstream.identity.clone(),
+        method: upstream.balancer.name,
+        scheme: upstream.scheme,
+        check_type: upstream.health.as_ref().map(|health| health.check_type()),
+        protection: protection_report::of_upstream(upstream),
         note: set.note.clone(),
-        nodes: set.nodes.iter().map(|node| node_report(report_upstream, node, loads)).collect(),
+        nodes: set.nodes.iter().map(|node| node_report(upstream, node, loads)).collect(),
     }
 }
 
 fn node_report(upstream: &Upstream, node: &ResolvedNode, loads: &NodeLoads) -> NodeReport {
-    let load = loads.at(&report_upstream.nodes, node.endpoint.id);
+    let load = loads.at(&upstream.nodes, node.endpoint.id);
     let snapshot = node.state.health().snapshot();
     NodeReport {
         address: node.endpoint.address,
@@ -46,14 +46,14 @@ fn node_report(upstream: &Upstream, node: &ResolvedNode, loads: &NodeLoads) -> N
         ejected: transition(node, Unusable::Ejected),
         in_flight: load.in_flight,
         ewma_ms: load.latency_us.map(|us| us / 1_000.0),
-        health: report_upstream.health.is_some().then(|| (verdict(snapshot), counter(snapshot))),
-        protection: report_upstream.protection.is_some().then(|| protection_report::of_node(&node.state)),
+        health: upstream.health.is_some().then(|| (verdict(snapshot), counter(snapshot))),
+        protection: upstream.protection.is_some().then(|| protection_report::of_node(&node.state)),
     }
 }
 
 /// The nodes of the upstream that are not used; none where all are.
 pub fn unusable(upstream: &Upstream) -> Option<UnusableNodes> {
-    let set = report_upstream.nodes.load();
+    let set = upstream.nodes.load();
     let unusable = |node: &ResolvedNode| {
         // Costs one load for a node that is used.
         if node.state.is_usable() {
@@ -64,7 +64,7 @@ pub fn unusable(upstream: &Upstream) -> Option<UnusableNodes> {
         found.map(|(name, transition)| (node.endpoint.address, name, transition))
     };
     let nodes: Vec<_> = set.nodes.iter().filter_map(unusable).collect();
-    let name = &report_upstream.identity;
+    let name = &upstream.identity;
     (!nodes.is_empty()).then(|| UnusableNodes { name: Arc::clone(name), total: set.nodes.len(), nodes })
 }
 
@@ -81,7 +81,7 @@ fn transition(node: &ResolvedNode, reason: Unusable) -> Option<NodeTransition> {
 
 /// The health of the upstream's nodes; none without checks.
 pub fn health(upstream: &Upstream) -> Option<UpstreamHealth> {
-    let health = report_upstream.health.as_ref()?;
+    let health = upstream.health.as_ref()?;
     let status = |node: &ResolvedNode| {
         let snapshot = node.state.health().snapshot();
         NodeStatus {
@@ -94,9 +94,9 @@ pub fn health(upstream: &Upstream) -> Option<UpstreamHealth> {
         }
     };
     Some(UpstreamHealth {
-        name: report_upstream.identity.to_string(),
+        name: upstream.identity.to_string(),
         check_type: health.check_type(),
-        nodes: report_upstream.nodes.load().nodes.iter().map(status).collect(),
+        nodes: upstream.nodes.load().nodes.iter().map(status).collect(),
     })
 }
 
@@ -110,9 +110,9 @@ pub fn write_node_status<'u>(upstreams: impl Iterator<Item = &'u Arc<Upstream>>,
         "1 for a node that health checks take for up, 0 for one that they take for down.",
     );
     let mut left = STATUS_MAX;
-    for upstream in upstreams.filter_map(|upstream| health(report_upstream)) {
+    for upstream in upstreams.filter_map(|upstream| health(upstream)) {
         let owner = format!("/apisix{}", upstream.name);
-        let nodes = up_by_address(&report_upstream.nodes);
+        let nodes = up_by_address(&upstream.nodes);
         for ((ip, port), is_up) in nodes.iter().take(left) {
             sample(text, name, &[("name", &owner), ("ip", ip), ("port", port)], u8::from(*is_up));
         }

@@ -72,8 +72,8 @@ pub fn build_fault_table(runs: &[&FaultRun]) -> TextTable {
         "off s",
         "back s",
     ]);
-    build_fault_table.rows = runs.iter().map(|run| row(run)).collect();
-    build_fault_table
+    table.rows = runs.iter().map(|run| row(run)).collect();
+    table
 }
 
 /// The meaning of the last columns, the failures by kind and phase, and the reasons of absence.

@@ -267,7 +267,7 @@ mod tests {
     fn a_page_to_look_at() {
         let page = render_html_page(&sample::report());
         if let Some(file) = std::env::var_os("LOOK") {
-            std::fs::write(file, &render_html_page).unwrap();
+            std::fs::write(file, &page).unwrap();
         }
         assert!(page.len() < 4_000_000, "{} bytes", page.len());
     }
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn scenarios_stand_below_their_group() {
         let page = render_html_page(&sample::report());
-        let at = |text: &str| render_html_page.find(text).unwrap_or_else(|| panic!("no {text}"));
+        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text}"));
         assert!(at("<h2 class=\"group\">TLS</h2>") < at("<section id=\"tls\">"));
         assert!(at("<section id=\"tls\">") < at("<section id=\"http2\">"));
         assert_eq!(page.matches("href=\"#scenarios\"").count(), 20, "each scenario has a way back");
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn every_chart_has_its_numbers_and_its_command() {
         let page = render_html_page(&sample::report());
-        let figures = render_html_page.matches("<figure").count();
+        let figures = page.matches("<figure").count();
         assert!(figures > 100, "{figures}");
         assert_eq!(page.matches("<svg").count(), figures);
         assert_eq!(page.matches("<details><summary>Data</summary><div class=\"scroll\" ").count(), figures);

@@ -54,7 +54,7 @@ pub struct ActiveChecks {
     #[serde(deserialize_with = "number::seconds")]
     pub timeout: Duration,
     /// How many nodes are asked at a time.
-    #[serde(deserialize_with = "number::integer")]
+    #[serde(deserialize_with = "number::deserialize_integer")]
     pub concurrency: u32,
     /// The host name sent; none: the node's.
     pub host: Option<Box<str>>,

@@ -115,9 +115,9 @@ struct NodeForm {
     host: Box<str>,
     #[serde(default, deserialize_with = "number::optional_integer")]
     port: Option<u16>,
-    #[serde(deserialize_with = "number::integer")]
+    #[serde(deserialize_with = "number::deserialize_integer")]
     weight: u32,
-    #[serde(default, deserialize_with = "number::integer")]
+    #[serde(default, deserialize_with = "number::deserialize_integer")]
     priority: i32,
     metadata: Option<Box<Value>>,
 }

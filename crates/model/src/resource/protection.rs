@@ -12,7 +12,7 @@ use crate::number;
 #[serde(deny_unknown_fields, default)]
 pub struct OutlierEjection {
     /// So many failures in a row eject a node; 0: their number does not matter.
-    #[serde(deserialize_with = "number::integer")]
+    #[serde(deserialize_with = "number::deserialize_integer")]
     pub consecutive_failures: u32,
     /// A share of failures that ejects a node.
     pub failure_rate: Option<FailureRate>,
@@ -25,10 +25,10 @@ pub struct OutlierEjection {
     #[serde(deserialize_with = "number::seconds")]
     pub max_ejection_time: Duration,
     /// The most nodes that are ejected at once, in percent.
-    #[serde(deserialize_with = "number::integer")]
+    #[serde(deserialize_with = "number::deserialize_integer")]
     pub max_ejected_percent: u32,
     /// How many probes a node gets after its ejection; all have to succeed.
-    #[serde(deserialize_with = "number::integer")]
+    #[serde(deserialize_with = "number::deserialize_integer")]
     pub half_open_requests: u32,
     /// The statuses that count as failures.
     #[serde(deserialize_with = "statuses")]
@@ -59,7 +59,7 @@ impl Default for OutlierEjection {
 #[serde(deny_unknown_fields, default)]
 pub struct CircuitBreaker {
     /// So many failures in a row open it; 0: their number does not matter.
-    #[serde(deserialize_with = "number::integer")]
+    #[serde(deserialize_with = "number::deserialize_integer")]
     pub consecutive_failures: u32,
     /// A share of failures that opens it.
     pub failure_rate: Option<FailureRate>,
@@ -70,7 +70,7 @@ pub struct CircuitBreaker {
     #[serde(deserialize_with = "number::seconds")]
     pub max_break_time: Duration,
     /// How many probes it lets through then; all have to succeed.
-    #[serde(deserialize_with = "number::integer")]
+    #[serde(deserialize_with = "number::deserialize_integer")]
     pub half_open_requests: u32,
     /// The statuses that count as failures.
     #[serde(deserialize_with = "statuses")]
@@ -79,7 +79,7 @@ pub struct CircuitBreaker {
     #[serde(deserialize_with = "grpc_statuses")]
     pub grpc_failure_statuses: Box<[u32]>,
     /// The status of refused requests.
-    #[serde(deserialize_with = "number::integer")]
+    #[serde(deserialize_with = "number::deserialize_integer")]
     pub break_response_code: u16,
     /// The body of refused requests; none: that of a failure.
     pub break_response_body: Option<Box<str>>,
@@ -119,10 +119,10 @@ pub struct ResponseField {
 #[serde(deny_unknown_fields)]
 pub struct FailureRate {
     /// Failures in a hundred requests.
-    #[serde(deserialize_with = "number::integer")]
+    #[serde(deserialize_with = "number::deserialize_integer")]
     pub percent: u32,
     /// Fewer requests in the window are not judged.
-    #[serde(default = "min_requests", deserialize_with = "number::integer")]
+    #[serde(default = "min_requests", deserialize_with = "number::deserialize_integer")]
     pub min_requests: u32,
     /// The window.
     #[serde(default = "window", deserialize_with = "number::seconds")]
@@ -136,7 +136,7 @@ pub struct LatencyOutlier {
     /// How many times the median of the other nodes.
     pub factor: f64,
     /// Nodes with fewer requests in the window are not judged.
-    #[serde(default = "min_requests", deserialize_with = "number::integer")]
+    #[serde(default = "min_requests", deserialize_with = "number::deserialize_integer")]
     pub min_requests: u32,
     /// The window.
     #[serde(default = "window", deserialize_with = "number::seconds")]
@@ -165,7 +165,7 @@ pub struct UpstreamLimits {
 #[serde(deny_unknown_fields)]
 pub struct QueueConfig {
     /// How many requests may wait.
-    #[serde(deserialize_with = "number::integer")]
+    #[serde(deserialize_with = "number::deserialize_integer")]
     pub length: u32,
     /// How long one may wait.
     #[serde(default = "queue_timeout", deserialize_with = "number::seconds")]
@@ -177,7 +177,7 @@ pub struct QueueConfig {
 #[serde(deny_unknown_fields)]
 pub struct RequestLimits {
     /// Requests in flight at upstreams.
-    #[serde(deserialize_with = "number::integer")]
+    #[serde(deserialize_with = "number::deserialize_integer")]
     pub max_requests: u32,
 }
 

@@ -13,7 +13,7 @@ use crate::number;
 #[serde(deny_unknown_fields, default)]
 pub struct RetryPolicy {
     /// Attempts in all, the first included.
-    #[serde(deserialize_with = "number::integer")]
+    #[serde(deserialize_with = "number::deserialize_integer")]
     pub attempts: u32,
     /// Failures before the response head that are retried.
     pub conditions: Box<[RetryCondition]>,
@@ -32,7 +32,7 @@ pub struct RetryPolicy {
     /// A request with this field is retried whatever its method.
     pub idempotency_key_header: Option<Box<str>>,
     /// How many bytes of a request body are kept for a repetition.
-    #[serde(deserialize_with = "number::integer")]
+    #[serde(deserialize_with = "number::deserialize_integer")]
     pub max_body: u32,
     /// How long an attempt may take until the response head; none: only the timeouts of its steps count.
     #[serde(deserialize_with = "number::optional_seconds")]
@@ -136,7 +136,7 @@ pub struct RetryBudget {
     /// Retries per hundred requests of the window.
     pub percent: f64,
     /// Retries per second besides.
-    #[serde(deserialize_with = "number::integer")]
+    #[serde(deserialize_with = "number::deserialize_integer")]
     pub min_per_second: u32,
     /// The window.
     #[serde(deserialize_with = "number::seconds")]
@@ -181,7 +181,7 @@ impl<'de> Deserialize<'de> for GrpcStatus {
         #[serde(untagged)]
         enum WrittenStatus {
             Name(Box<str>),
-            Number(#[serde(deserialize_with = "number::integer")] u32),
+            Number(#[serde(deserialize_with = "number::deserialize_integer")] u32),
         }
         let number = match WrittenStatus::deserialize(deserializer)? {
             WrittenStatus::Number(number) => Some(number),

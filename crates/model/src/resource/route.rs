@@ -131,7 +131,7 @@ struct RouteForm {
     remote_addr: Option<AddressOrNetwork>,
     remote_addrs: Option<Vec<AddressOrNetwork>>,
     vars: Option<Value>,
-    #[serde(default, deserialize_with = "number::integer")]
+    #[serde(default, deserialize_with = "number::deserialize_integer")]
     priority: i64,
     #[serde(default = "on", deserialize_with = "status")]
     status: bool,

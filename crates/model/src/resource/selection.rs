@@ -35,7 +35,7 @@ pub struct SlowStart {
     #[serde(deserialize_with = "number::seconds")]
     pub window: Duration,
     /// Percent of the weight at the start.
-    #[serde(default = "ten", deserialize_with = "number::integer")]
+    #[serde(default = "ten", deserialize_with = "number::deserialize_integer")]
     pub min_weight_percent: u32,
 }
 
@@ -44,7 +44,7 @@ pub struct SlowStart {
 #[serde(deny_unknown_fields)]
 pub struct Overflow {
     /// Percent of the weight that must be usable for all requests.
-    #[serde(default = "seventy", deserialize_with = "number::integer")]
+    #[serde(default = "seventy", deserialize_with = "number::deserialize_integer")]
     pub percent: u32,
 }
 
@@ -56,10 +56,10 @@ pub struct ZoneAware {
     #[serde(default = "zone")]
     pub key: Box<str>,
     /// With fewer usable nodes in the own zone there is no preference.
-    #[serde(default = "one", deserialize_with = "number::integer")]
+    #[serde(default = "one", deserialize_with = "number::deserialize_integer")]
     pub min_nodes: u32,
     /// Percent of the own zone's weight that must be usable for all requests.
-    #[serde(default = "seventy", deserialize_with = "number::integer")]
+    #[serde(default = "seventy", deserialize_with = "number::deserialize_integer")]
     pub percent: u32,
 }
 

@@ -49,7 +49,7 @@ pub struct SslClient {
     /// The authorities that sign clients, PEM.
     pub ca: Box<str>,
     /// How long the chain may be.
-    #[serde(default = "one", deserialize_with = "number::integer")]
+    #[serde(default = "one", deserialize_with = "number::deserialize_integer")]
     pub depth: u32,
     /// Lists of revoked certificates, PEM. Not in APISIX.
     pub crl: Option<Box<str>>,
@@ -73,7 +73,7 @@ pub struct OcspStapling {
     #[serde(default)]
     pub skip_verify: bool,
     /// Longest time until one is fetched again, in seconds.
-    #[serde(default = "hour", deserialize_with = "number::integer")]
+    #[serde(default = "hour", deserialize_with = "number::deserialize_integer")]
     pub cache_ttl: u32,
 }
 

@@ -124,7 +124,7 @@ pub struct DatagramOptions {
 #[serde(deny_unknown_fields)]
 pub struct SendProxyProtocol {
     /// Its version, 1 or 2; 0: none is sent.
-    #[serde(deserialize_with = "number::integer")]
+    #[serde(deserialize_with = "number::deserialize_integer")]
     pub version: u8,
 }
 

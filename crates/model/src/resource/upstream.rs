@@ -150,13 +150,13 @@ pub enum PassHost {
 #[serde(deny_unknown_fields, default)]
 pub struct KeepalivePool {
     /// How many idle connections it holds.
-    #[serde(deserialize_with = "number::integer")]
+    #[serde(deserialize_with = "number::deserialize_integer")]
     pub size: u32,
     /// How long one may be idle; zero: for ever.
     #[serde(deserialize_with = "number::seconds")]
     pub idle_timeout: Duration,
     /// How many requests one serves before it is closed.
-    #[serde(deserialize_with = "number::integer")]
+    #[serde(deserialize_with = "number::deserialize_integer")]
     pub requests: u32,
 }
 
@@ -269,7 +269,7 @@ struct UpstreamForm {
     outlier_ejection: Option<Box<OutlierEjection>>,
     circuit_breaker: Option<Box<CircuitBreaker>>,
     limits: Option<Box<UpstreamLimits>>,
-    #[serde(default, deserialize_with = "number::integer")]
+    #[serde(default, deserialize_with = "number::deserialize_integer")]
     panic_threshold: u32,
     slow_start: Option<SlowStart>,
     overflow: Option<Overflow>,

@@ -79,7 +79,7 @@ fn connect(scene: &Scene, address: SocketAddr) {
 #[test]
 fn endpoint_is_opened_again_after_a_panic() {
     let scene = scene();
-    let socket = bind((Ipv4Addr::LOCALHOST, 0).into(), true).unwrap();
+    let socket = bind_quic_socket((Ipv4Addr::LOCALHOST, 0).into(), true).unwrap();
     let address = socket.local_addr().unwrap();
     env::block_on(async {
         let first = open(&scene, &socket);

@@ -70,7 +70,7 @@ impl<'d> Certificate<'d> {
 
     /// Whole days until the end of its validity; 0 behind it.
     pub fn valid_days(&self, now_s: i64) -> u64 {
-        let left_s = self.parsed.validity().not_after.timestamp().saturating_sub(unix_now_s);
+        let left_s = self.parsed.validity().not_after.timestamp().saturating_sub(now_s);
         u64::try_from(left_s / DAY_S).unwrap_or(0)
     }
 

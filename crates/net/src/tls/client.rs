@@ -160,7 +160,8 @@ pub async fn run_client_handshake(
 /// As [`run_client_handshake`], with a server that has to have a name.
 ///
 /// # Errors
-/// Those of [`run_client_handshake`], and [`io::ErrorKind::InvalidInput`] for a name that no certificate can have.
+/// Those of [`run_client_handshake`], and [`io::ErrorKind::InvalidInput`] for a name that no certificate can
+/// have.
 pub async fn connect_tls(stream: Stream, name: &str, config: &ClientTls) -> io::Result<TlsStream> {
     if server_name(name).is_none() {
         let reason = format!("{name:?} is no name of a server");

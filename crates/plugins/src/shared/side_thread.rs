@@ -119,9 +119,9 @@ pub(crate) async fn run_on_side_thread<T: Send + 'static>(
     run_on(THREAD.as_ref(), JOBS_MAX, job).await
 }
 
-/// As [`run_on_side_thread`], for a job of a response, which waits however far the thread is behind: its request was
-/// executed, and a client that is told otherwise repeats it. The exchange's own limits bound the bytes that
-/// it holds and the time that it waits.
+/// As [`run_on_side_thread`], for a job of a response, which waits however far the thread is behind: its
+/// request was executed, and a client that is told otherwise repeats it. The exchange's own limits bound the
+/// bytes that it holds and the time that it waits.
 ///
 /// # Errors
 /// The thread could not be started, or the job panicked.

@@ -36,10 +36,10 @@ fn report(site: &Site, index: Option<usize>) -> CertificateReport {
 
 fn state(site: &Site, certificate: &SiteCertificate) -> CertificateState {
     let now_s = unix_now_s();
-    match certificate.not_after_s < unix_now_s {
+    match certificate.not_after_s < now_s {
         _ if !site.shows(certificate) => CertificateState::Refused,
         true => CertificateState::Expired,
-        false if certificate.not_before_s > unix_now_s => CertificateState::NotYetValid,
+        false if certificate.not_before_s > now_s => CertificateState::NotYetValid,
         false => CertificateState::Valid,
     }
 }

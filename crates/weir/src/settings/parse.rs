@@ -174,12 +174,12 @@ pub(super) fn parse_number<const LEAST: u64, const MOST: u64>(given: &SettingTex
     }
 }
 
-/// As [`number`], as a `usize`.
+/// As [`parse_number`], as a `usize`.
 pub(super) fn size<const LEAST: u64, const MOST: u64>(given: &SettingTexts) -> Result<usize, String> {
     parse_number::<LEAST, MOST>(given).map(|number| usize::try_from(number).unwrap_or(usize::MAX))
 }
 
-/// As [`number`], as a `u32`.
+/// As [`parse_number`], as a `u32`.
 pub(super) fn count<const LEAST: u64, const MOST: u64>(given: &SettingTexts) -> Result<u32, String> {
     parse_number::<LEAST, MOST>(given).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }

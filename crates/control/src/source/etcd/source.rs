@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::{
-    Etcd, EtcdConfig, EtcdCopy, EtcdError, FollowerCommands, KeySpace, LastGood, SharedEtcd, Update, follow,
+    Etcd, EtcdConfig, EtcdCopy, EtcdError, FollowerCommands, KeySpace, LastGood, SharedEtcd, Update,
+    follow_etcd,
 };
 use crate::source::etcd::{EtcdState, EtcdStatus};
 use crate::source::store::{DirectoryLock, StoreError};

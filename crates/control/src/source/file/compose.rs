@@ -159,9 +159,7 @@ mod tests {
             (key(ObjectKind::Secret, "vault/1"), r#"{"id":"1","uri":"u"}"#),
         ];
         let set = compose_document(objects.iter().map(|(key, text)| (key, *text)));
-        for text in
-            [Value::Object(compose_document.clone()).to_string(), yaml(&Value::Object(compose_document))]
-        {
+        for text in [Value::Object(set.clone()).to_string(), yaml(&Value::Object(set))] {
             let document = ConfigDocument::parse(Path::new("x"), &text, &|_| None).unwrap();
             assert!(document.faults.is_empty(), "{:?}", document.faults);
             let mut found: Vec<(ObjectKey, String)> =

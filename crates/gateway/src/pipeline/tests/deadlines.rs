@@ -46,7 +46,7 @@ fn failures_of_calls(nodes: &[&Origin], more: Value) -> Vec<Vec<Option<Cause>>> 
                 exchange.request.headers.set(name, value.as_bytes()).unwrap();
             }
             let mut downstream = scripted(&[], BodyLength::None);
-            let running = run(&context, &mut exchange, &mut downstream, &deadline);
+            let running = run_pipeline(&context, &mut exchange, &mut downstream, &deadline);
             let served = with_timers(&context.local, running).await;
             log(&context, &mut exchange, served.log);
             failures.push(exchange.attempts.iter().map(|attempt| attempt.failed).collect());

@@ -115,7 +115,7 @@ fn detach(origin: &Origin, late: Value, method_and_path: &str, count: usize, wor
             let mut exchange = context.exchanges.checkout();
             request_head(&mut exchange, method_and_path);
             let mut downstream = scripted(&[], BodyLength::None);
-            let served = run(&context, &mut exchange, &mut downstream, &deadline).await;
+            let served = run_pipeline(&context, &mut exchange, &mut downstream, &deadline).await;
             log(&context, &mut exchange, served.log);
             assert_eq!(downstream.answer, b"stored", "the client does not wait");
         }

@@ -196,7 +196,7 @@ async fn exchange_on(
     let (mut downstream, deadline) = (downstream, Deadline::new(&context.local));
     let mut exchange = context.exchanges.checkout();
     request_head(&mut exchange, method_and_path);
-    let served = run(context, &mut exchange, &mut downstream, &deadline).await;
+    let served = run_pipeline(context, &mut exchange, &mut downstream, &deadline).await;
     assert!(matches!(served.outcome, PipelineOutcome::Done));
     log(context, &mut exchange, served.log);
     (downstream.told.join(" "), String::from_utf8(downstream.answer).unwrap())

@@ -80,7 +80,7 @@ fn log_task_ends_after_the_exchange() {
         let (deadline, mut exchange) = (Deadline::new(&context.local), context.exchanges.checkout());
         request_head(&mut exchange, "GET /here");
         let mut downstream = scripted(&[], BodyLength::None);
-        let served = run(&context, &mut exchange, &mut downstream, &deadline).await;
+        let served = run_pipeline(&context, &mut exchange, &mut downstream, &deadline).await;
         log(&context, &mut exchange, served.log);
         drop(exchange);
         while ENDED.load(Ordering::Relaxed) == before {

@@ -17,7 +17,7 @@ fn most_in_a_poll(origin: &Origin, plugins: &Value, mut downstream: Scripted) ->
         request_head(&mut exchange, "POST /here");
         let (pieces, mut most) = (downstream.pieces.clone(), 0);
         let served = {
-            let mut running = pin!(run(&context, &mut exchange, &mut downstream, &deadline));
+            let mut running = pin!(run_pipeline(&context, &mut exchange, &mut downstream, &deadline));
             poll_fn(|cx| {
                 let before = pieces.get();
                 let polled = running.as_mut().poll(cx);
@@ -56,7 +56,7 @@ fn body_that_is_collected_in_small_chunks_yields() {
             let chains = Chains::none(&generation);
             let mut journey =
                 Journey { run: &run, chains, exchange: &mut exchange, downstream: &mut downstream };
-            let whole = crate::pipeline::collect::whole(&mut journey, 1_000_000);
+            let whole = crate::pipeline::collect::collect_whole_body(&mut journey, 1_000_000);
             let mut whole = pin!(whole);
             let read = poll_fn(|cx| {
                 let before = pieces.get();
@@ -82,7 +82,7 @@ fn upload_without_a_pause_ends_in_time() {
         deadline.set_cap(context.local.now_ms());
         request_head(&mut exchange, "POST /here");
         let mut downstream = scripted(&body, BodyLength::Unknown);
-        let served = run(&context, &mut exchange, &mut downstream, &deadline).await;
+        let served = run_pipeline(&context, &mut exchange, &mut downstream, &deadline).await;
         log(&context, &mut exchange, served.log);
         assert_eq!(exchange.failure.as_ref().map(|failure| failure.cause), Some(Cause::RequestTimeout));
         (downstream.told.join(" "), 3 * PIECES_MAX - downstream.body.len())
@@ -100,7 +100,7 @@ fn upload_without_a_pause_ends_in_time() {
         let mut downstream = scripted(&body, BodyLength::Unknown);
         let chains = Chains::none(&generation);
         let mut journey = Journey { run: &run, chains, exchange: &mut exchange, downstream: &mut downstream };
-        let read = crate::pipeline::collect::whole(&mut journey, 1_000_000).await;
+        let read = crate::pipeline::collect::collect_whole_body(&mut journey, 1_000_000).await;
         assert_eq!(read.err().map(|failure| failure.cause), Some(Cause::RequestTimeout));
     });
 }
@@ -114,7 +114,7 @@ fn response_without_a_pause_ends_in_time() {
         deadline.set_cap(context.local.now_ms());
         request_head(&mut exchange, "GET /here");
         let mut downstream = scripted(&[], BodyLength::None);
-        let served = run(&context, &mut exchange, &mut downstream, &deadline).await;
+        let served = run_pipeline(&context, &mut exchange, &mut downstream, &deadline).await;
         log(&context, &mut exchange, served.log);
         assert_eq!(exchange.failure.as_ref().map(|failure| failure.cause), Some(Cause::RequestTimeout));
         downstream.told.join(" ")

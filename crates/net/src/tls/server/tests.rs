@@ -336,7 +336,7 @@ fn broken_hellos_are_refused_with_the_kind() {
             let listener = env::Listener::attach(listener).unwrap();
             let server = async {
                 let (stream, _) = listener.accept().await.unwrap();
-                accept(stream, &scene.tls, || Arc::new(scene.table.clone()), Alpn::Http1).await
+                accept_tls(stream, &scene.tls, || Arc::new(scene.table.clone()), Alpn::Http1).await
             };
             let client = async {
                 let mut stream = env::connect(address).await.unwrap();

@@ -66,7 +66,7 @@ pub(super) struct CanaryArguments {
     #[arg(value_name = "VERSION", required_unless_present = "end")]
     version: Option<String>,
     /// Share of the requests, such as 5%
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     percent: Option<f64>,
     /// Only requests for which this expression holds, such as '[["http_x_trial","==","1"]]'
     #[arg(long, value_name = "JSON")]

@@ -24,7 +24,7 @@ pub(super) struct PushArguments {
     #[arg(long)]
     activate: bool,
     /// Let the version serve this share of the requests, such as 5%
-    #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with = "activate")]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, conflicts_with = "activate")]
     canary: Option<f64>,
     /// Note about the version, for people
     #[arg(long, value_name = "TEXT")]

@@ -9,10 +9,10 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 use crate::env;
 use crate::tls::TlsStream;
-use crate::tls::client::{ClientSettings, ClientTls, Roots, connect};
+use crate::tls::client::{ClientSettings, ClientTls, Roots, connect_tls};
 use crate::tls::server::client_policy::ClientPolicyParts;
 use crate::tls::server::site::{PairParts, Site, SiteParts};
-use crate::tls::server::{AcceptFault, Accepted, Alpn, ServerSettings, ServerTls, SiteTable, accept};
+use crate::tls::server::{AcceptFault, Accepted, Alpn, ServerSettings, ServerTls, SiteTable, accept_tls};
 use crate::transport::Transport;
 
 /// An authority, and what it signs.
@@ -90,9 +90,9 @@ impl Scene {
         let listener = env::Listener::attach(listener).unwrap();
         let server = async {
             let (stream, _) = listener.accept().await.unwrap();
-            accept(stream, &self.tls, || Arc::new(self.table.clone()), Alpn::Http1).await
+            accept_tls(stream, &self.tls, || Arc::new(self.table.clone()), Alpn::Http1).await
         };
-        let client = async { connect(env::connect(address).await.unwrap(), name, client).await };
+        let client = async { connect_tls(env::connect(address).await.unwrap(), name, client).await };
         tokio::join!(server, client)
     }
 }
