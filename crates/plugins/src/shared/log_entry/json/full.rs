@@ -1,4 +1,5 @@
-//! All parts of a request written as JSON at once, as [`super::super::full`] makes them as values.
+//! All parts of a request written as JSON at once, as [`super::super::build_full_entry`] makes them as
+//! values.
 
 use std::borrow::Cow;
 
