@@ -131,7 +131,7 @@ pub fn generate_load(
 
 /// Carries out a plan with a rate, and counts by periods, which end at these times. `during` is called when
 /// the first requests are due and should return by the last end, because the outcome waits for it. Fails as
-/// [`run`], and if there is no rate; failures of the server are in the outcome.
+/// [`generate_load`], and if there is no rate; failures of the server are in the outcome.
 pub fn run_in_periods(
     plan: &LoadPlan,
     ends: &[Duration],
