@@ -95,7 +95,7 @@ impl<'g> Chains<'g> {
         std::iter::once(self.global).chain(self.local())
     }
 
-    /// Whether `phases::request` has anything to do: a plugin in a request phase, or a refusal.
+    /// Whether `phases::run_request_phases` has anything to do: a plugin in a request phase, or a refusal.
     pub(super) fn concern_request(&self, generation: &Generation) -> bool {
         generation.global_missing.is_some()
             || self.global.concerns_request()

@@ -162,7 +162,7 @@ pub(super) fn response_trailers(
 /// Gives the trailers and then the whole body of a response to the plugins that edit it.
 ///
 /// # Errors
-/// As for [`response_head`].
+/// As for [`run_response_head_phase`].
 pub(super) async fn whole_response_body<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
     body: &mut Vec<u8>,

@@ -35,7 +35,7 @@ pub(super) fn check_certificate_pair(cert: &str, key: &str) -> Result<(), String
 /// Checks certificates without a key, such as those that sign clients.
 ///
 /// # Errors
-/// As [`pair`].
+/// As [`check_certificate_pair`].
 pub(super) fn check_certificates(cert: &str) -> Result<(), String> {
     if is_reference(cert)? { Ok(()) } else { certificates(cert).map(drop) }
 }
@@ -77,7 +77,7 @@ fn is_reference(text: &str) -> Result<bool, String> {
 /// reference.
 ///
 /// # Errors
-/// As [`pair`].
+/// As [`check_certificate_pair`].
 pub(super) fn not_after_s(cert: &str) -> Result<Option<i64>, String> {
     if is_reference(cert)? {
         return Ok(None);

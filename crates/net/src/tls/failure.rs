@@ -18,7 +18,7 @@ pub enum TlsFault {
     Closed,
 }
 
-/// The fault behind an error of [`super::client::handshake`], and a sentence about it.
+/// The fault behind an error of [`super::client::run_client_handshake`], and a sentence about it.
 pub fn of_handshake(error: &io::Error) -> (TlsFault, String) {
     match rustls_error(error) {
         Some(Error::InvalidCertificate(reason)) => (TlsFault::Certificate, certificate(reason)),
