@@ -70,7 +70,7 @@ impl FollowedFolder {
 }
 
 async fn follow(parts: FolderParts, mut stopping: watch::Receiver<bool>) {
-    let mut folder = Folder { parts, seen: HashMap::new(), told: HashSet::new() };
+    let mut folder = Folder { parts, seen: HashMap::new(), logged: HashSet::new() };
     loop {
         tokio::select! {
             () = folder.round() => {}
@@ -100,7 +100,7 @@ struct Folder {
     /// The files as they were when they were read.
     seen: HashMap<PathBuf, ExtensionFileStamp>,
     /// Faults that were logged and hold on.
-    told: HashSet<String>,
+    logged: HashSet<String>,
 }
 
 impl Folder {
@@ -115,7 +115,7 @@ impl Folder {
                 return;
             }
         };
-        let mut told = HashSet::new();
+        let mut faults = HashSet::new();
         for file in files.values() {
             if self.seen.get(&file.path) == Some(&file.stamp) {
                 continue;
@@ -132,22 +132,22 @@ impl Folder {
                 }
                 Err(ExtensionFileFault::Passing(reason)) => {
                     let line = format!("{}: {reason}; it is tried again", file.path.display());
-                    told.insert(line.clone());
+                    faults.insert(line.clone());
                     self.tell(line);
                 }
             }
         }
         self.seen.retain(|path, _| files.values().any(|file| file.path == *path));
         for fault in self.remove_gone(&files).await {
-            told.insert(fault.clone());
+            faults.insert(fault.clone());
             self.tell(fault);
         }
-        self.told.retain(|line| told.contains(line));
+        self.logged.retain(|line| faults.contains(line));
     }
 
     /// Logs a fault once for as long as it holds on.
     fn tell(&mut self, line: String) {
-        if self.told.insert(line.clone()) {
+        if self.logged.insert(line.clone()) {
             tracing::error!("{line}");
         }
     }
@@ -304,7 +304,7 @@ mod tests {
             };
             Bench {
                 rig,
-                folder: Folder { parts, seen: HashMap::new(), told: HashSet::new() },
+                folder: Folder { parts, seen: HashMap::new(), logged: HashSet::new() },
                 directory,
                 _store: store,
             }
@@ -354,7 +354,7 @@ mod tests {
         bench.folder.parts.folder = bench.directory.path().join("none");
         bench.round();
         assert!(bench.active("mine").is_some());
-        assert_eq!(bench.folder.told.len(), 1);
+        assert_eq!(bench.folder.logged.len(), 1);
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod batch;
 mod condition;
 pub(crate) mod configs;
 pub(crate) mod etcd;
+mod fault_log;
 pub(crate) mod file;
 mod gate;
 mod good;
@@ -22,7 +23,6 @@ pub(crate) mod source;
 mod start_faults;
 pub(crate) mod store;
 pub(crate) mod stored_change;
-mod told;
 pub(crate) mod versions;
 pub(crate) mod whole;
 mod write;
@@ -172,7 +172,7 @@ impl Reconcile {
             document_faults: Vec::new(),
             compile_faults: Vec::new(),
             reference_faults: Vec::new(),
-            told: told::Told::default(),
+            fault_log: fault_log::FaultLog::default(),
             secrets_awaited: false,
             configs: Arc::default(),
             changed: None,
@@ -330,7 +330,7 @@ pub(crate) struct Reconciler {
     /// Faults that keep this instance from being ready.
     start_faults: start_faults::StartFaults,
     /// The faulty objects that were reported in the log.
-    told: told::Told,
+    fault_log: fault_log::FaultLog,
     /// Whether the thread has waited for the secret values of the first configuration.
     secrets_awaited: bool,
     /// The statement of the last whole set by the Admin API about itself.

@@ -482,8 +482,8 @@ mod tests {
     #[test]
     fn engine_is_ready_when_every_worker_is() {
         let check = |draining: bool, configured: &[bool], reason: &str| {
-            let told = readiness(draining, configured.iter().copied()).err().unwrap_or_default();
-            assert_eq!(told, reason, "{draining} {configured:?}");
+            let answer = readiness(draining, configured.iter().copied()).err().unwrap_or_default();
+            assert_eq!(answer, reason, "{draining} {configured:?}");
         };
         check(false, &[true, true], "");
         check(false, &[true, false], "worker 1 has no configuration yet");

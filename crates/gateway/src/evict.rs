@@ -120,11 +120,11 @@ impl Evictor {
         let now_ms = self.local.clock_ns() / 1_000_000;
         for shortage in Shortage::ALL {
             let asked = self.status.asked[*shortage as usize].swap(0, Ordering::Relaxed) as usize;
-            let told = (0..asked).take_while(|_| self.tell_longest_silent(*shortage, now_ms)).count();
+            let evicted = (0..asked).take_while(|_| self.tell_longest_silent(*shortage, now_ms)).count();
             // The asking worker has counted them as leaving.
-            self.status.settled(asked - told);
-            if told > 0 {
-                self.local.shared.capacity.warn(*shortage, told, now_ms);
+            self.status.settled(asked - evicted);
+            if evicted > 0 {
+                self.local.shared.capacity.warn(*shortage, evicted, now_ms);
             }
         }
     }
@@ -135,8 +135,8 @@ impl Evictor {
 
     /// Tells this worker's connection in state `silence` that has been silent longest to close, and wakes it.
     fn tell(&self, silence: IdleState, shortage: Shortage, now_ms: u64) -> bool {
-        let told = self.idle.borrow_mut().give_way(silence, silence.least_ms(), now_ms);
-        let Some(index) = told else { return false };
+        let evicted = self.idle.borrow_mut().give_way(silence, silence.least_ms(), now_ms);
+        let Some(index) = evicted else { return false };
         self.status.failures.evicted(shortage, silence);
         // A missing waker means that its deadline has passed, which woke it.
         let waker = self.local.timers.borrow().waker_at(index);

@@ -61,7 +61,7 @@ pub fn explain(
                 verdict => (verdict_name(verdict), None),
             };
             let route = runtime.routes.get(candidate.slot);
-            let mut told = json!({
+            let mut entry = json!({
                 "id": id_of(candidate.slot),
                 "name": route.and_then(|route| route.info.name.as_deref()),
                 "path": candidate.path_pattern,
@@ -70,13 +70,13 @@ pub fn explain(
                 "by": by,
             });
             if let Some(missing) = route.and_then(|route| route.missing.as_ref()) {
-                told["detail"] = json!(missing.detail);
+                entry["detail"] = json!(missing.detail);
             }
             let is_about_vars = matches!(candidate.verdict, Verdict::Matched | Verdict::LostVars);
             if is_about_vars && route.is_some_and(|route| route.info.rule.uses_request_body()) {
-                told["detail"] = json!("its vars look into the body, which is not part of the question");
+                entry["detail"] = json!("its vars look into the body, which is not part of the question");
             }
-            told
+            entry
         })
         .collect();
     let mut record = json!({

@@ -225,27 +225,27 @@ mod tests {
         fn lists_agree_with_a_plain_model(steps in prop::collection::vec(step(), 0..80)) {
             let (mut silent, status) = empty();
             let mut model: [Vec<(u32, u64)>; KINDS] = Default::default();
-            let mut told: Vec<u32> = Vec::new();
+            let mut evicted: Vec<u32> = Vec::new();
             for (now_ms, step) in steps.into_iter().enumerate() {
                 let now_ms = now_ms as u64;
                 match step {
                     Step::Enter(index, kind) => {
                         silent.enter(index, IdleState::ALL[kind], now_ms);
-                        if !told.contains(&index) {
+                        if !evicted.contains(&index) {
                             model.iter_mut().for_each(|list| list.retain(|(other, _)| *other != index));
                             model[kind].push((index, now_ms));
                         }
                     }
                     Step::Leave(index) => {
-                        let was_told = told.contains(&index);
-                        prop_assert_eq!(silent.leave(index), was_told);
-                        told.retain(|other| *other != index);
+                        let was_evicted = evicted.contains(&index);
+                        prop_assert_eq!(silent.leave(index), was_evicted);
+                        evicted.retain(|other| *other != index);
                         model.iter_mut().for_each(|list| list.retain(|(other, _)| *other != index));
                     }
                     Step::GiveWay(kind) => {
                         let first = (!model[kind].is_empty()).then(|| model[kind].remove(0).0);
                         prop_assert_eq!(silent.give_way(IdleState::ALL[kind], 0, now_ms), first);
-                        told.extend(first);
+                        evicted.extend(first);
                     }
                 }
                 for (kind, list) in model.iter().enumerate() {

@@ -284,7 +284,7 @@ impl RunSettings {
             command: quote_lab_command("run", &words),
             baseline: step.baseline(&self.wishes),
             contenders,
-            notes: step.turns_told(&self.wishes).into_iter().collect(),
+            notes: step.note_turns(&self.wishes).into_iter().collect(),
         }
     }
 

@@ -14,7 +14,7 @@ pub(crate) fn parse_yaml<T: DeserializeOwned>(file: &str, text: &str) -> anyhow:
     let value = marked.value.take();
     serde_path_to_error::deserialize(value).map_err(|error| {
         let line = marked.line(&pointer(error.path()));
-        anyhow::anyhow!("{file}:{line}: {}", told(&error.inner().to_string()))
+        anyhow::anyhow!("{file}:{line}: {}", shorten_reason(&error.inner().to_string()))
     })
 }
 
@@ -33,7 +33,7 @@ fn pointer(path: &Path) -> String {
 }
 
 /// serde's words for an unknown key or value list every known one; the nearest is enough where there is one.
-fn told(reason: &str) -> String {
+fn shorten_reason(reason: &str) -> String {
     let kind = if reason.starts_with("unknown field") {
         "unknown key"
     } else if reason.starts_with("unknown variant") {

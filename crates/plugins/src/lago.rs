@@ -145,8 +145,8 @@ impl Sink for Lago {
             if answer.status() < 300 {
                 return Ok(());
             }
-            let (status, told) = (answer.status(), answer.told());
-            Err(format!("lago api returned status: {status}, body: {told}").into())
+            let (status, excerpt) = (answer.status(), answer.body_excerpt());
+            Err(format!("lago api returned status: {status}, body: {excerpt}").into())
         })
     }
 }

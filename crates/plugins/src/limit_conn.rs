@@ -350,11 +350,11 @@ impl Plugin for LimitConn {
         if phase != PluginPhase::Access {
             return Explained::passes();
         }
-        let mut told = Vec::new();
+        let mut limits = Vec::new();
         for rule in &self.rules {
             match self.asked(rule, exchange) {
                 LimitConnDemand::Limit { conn, all } => {
-                    told.push(format!("{conn} requests at once, and {} more that are delayed", all - conn));
+                    limits.push(format!("{conn} requests at once, and {} more that are delayed", all - conn));
                 }
                 LimitConnDemand::Nothing => {}
                 LimitConnDemand::Unknown => {
@@ -362,7 +362,7 @@ impl Plugin for LimitConn {
                 }
             }
         }
-        Explained::counts(told.join("; "))
+        Explained::counts(limits.join("; "))
     }
 }
 

@@ -439,7 +439,7 @@ impl LimitCount {
 
     /// The quota that the request would meet; nothing is counted.
     fn quota_left(&self, exchange: &Exchange) -> Explained {
-        let mut told = Vec::new();
+        let mut limits = Vec::new();
         for (index, rule) in self.rules.iter().enumerate() {
             let mut key = Vec::new();
             if !rule.key.write_local(index, exchange, &mut key) {
@@ -450,7 +450,7 @@ impl LimitCount {
             };
             let window_s = quota.window_ms / 1_000;
             let LimitCountStore::Local(counters) = &self.store else {
-                told.push(format!("{} in {window_s} s, counted in Redis", quota.limit));
+                limits.push(format!("{} in {window_s} s, counted in Redis", quota.limit));
                 continue;
             };
             let left = counters.left(&key, quota, exchange.local().now_ms());
@@ -458,9 +458,9 @@ impl LimitCount {
                 let why = format!("all {} in {window_s} s are used", quota.limit);
                 return Explained::replies(&self.rejected).because(why);
             }
-            told.push(format!("{left} of {} left in {window_s} s", quota.limit));
+            limits.push(format!("{left} of {} left in {window_s} s", quota.limit));
         }
-        Explained::counts(told.join("; "))
+        Explained::counts(limits.join("; "))
     }
 
     /// Keeps the values for the response's fields; whether the request may pass.

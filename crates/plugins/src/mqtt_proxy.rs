@@ -176,9 +176,9 @@ mod tests {
             (json!({"protocol_level": 4}), vec![0x10, 2, 0, 9], "ends inside a field"),
         ];
         for (config, bytes, reason) in cases {
-            let (outcome, id, told) = run(config, &bytes);
+            let (outcome, id, message) = run(config, &bytes);
             assert_eq!((outcome, id), (Preread::Rejected("mqtt-proxy"), None), "{reason}");
-            assert!(told.contains(reason), "{told}");
+            assert!(message.contains(reason), "{message}");
         }
     }
 

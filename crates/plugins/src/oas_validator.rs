@@ -307,8 +307,8 @@ impl OasValidator {
             let path = String::from_utf8_lossy(exchange.path());
             tracing::warn!(%method, %path, fault, requests, "error occurred while validating request");
         }
-        let told = if self.config.verbose_errors { fault } else { "" };
-        let text = format!("failed to validate request. {told}");
+        let detail = if self.config.verbose_errors { fault } else { "" };
+        let text = format!("failed to validate request. {detail}");
         self.config.reject_if_not_match.then(|| BufferedReply::message(status, &text))
     }
 

@@ -244,11 +244,11 @@ mod tests {
         let services = exchange::testing::services();
         let place =
             services.destination("http://127.0.0.1:1", Default::default(), &Default::default()).unwrap();
-        let told = |body: &str| refusal(&collector::testing::answer(&place, 403, body));
+        let message = |body: &str| refusal(&collector::testing::answer(&place, 403, body));
         assert_eq!(
-            told(r#"{"text":"Invalid authorization","code":3}"#),
+            message(r#"{"text":"Invalid authorization","code":3}"#),
             "failed to send splunk, Invalid authorization"
         );
-        assert_eq!(told("<html>"), "failed to send splunk, http status code: 403");
+        assert_eq!(message("<html>"), "failed to send splunk, http status code: 403");
     }
 }

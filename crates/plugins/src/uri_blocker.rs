@@ -159,8 +159,8 @@ mod tests {
         check(injection.clone(), "/hello?name=;select%20from%20sys", bare);
         check(injection.clone(), "/hello?name=;union%20select%20", bare);
         check(injection, "/select%20a%20from", bare);
-        let told = json!({"block_rules": ["AA"], "rejected_msg": "no", "case_insensitive": true, "rejected_code": 404});
-        check(told, "/?aa=1", Some((404, "{\"error_msg\":\"no\"}\n")));
+        let full = json!({"block_rules": ["AA"], "rejected_msg": "no", "case_insensitive": true, "rejected_code": 404});
+        check(full, "/?aa=1", Some((404, "{\"error_msg\":\"no\"}\n")));
         let inside = json!({"block_rules": ["^/internal/"]});
         for target in ["/internal/x", "/./internal/x?a", "/a/../internal/", "//%69nternal/x"] {
             check(inside.clone(), target, bare);

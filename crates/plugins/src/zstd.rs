@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn body_decodes_whatever_length_was_told() {
+    fn body_decodes_whatever_length_was_declared() {
         let body: String = (0..30_000).map(|number| format!("line {number}\n")).collect();
         let mut scene = Scene::new();
         let plugin = scene.build(&KIND, &json!({}));

@@ -95,12 +95,12 @@ impl ThreadLife {
     }
 }
 
-/// Runs the future that `make` makes, and another one after each panic, until one ends. `told` is told of
+/// Runs the future that `make` makes, and another one after each panic, until one ends. `on_panic` is told of
 /// each panic and how long the pause is; `sleep` waits for so many milliseconds.
 pub async fn keep_running<F: Future, S: Future>(
     life: &ThreadLife,
     mut make: impl FnMut() -> F,
-    told: impl Fn(&ThreadLife, u64),
+    on_panic: impl Fn(&ThreadLife, u64),
     sleep: impl Fn(u64) -> S,
 ) -> F::Output {
     loop {
@@ -108,7 +108,7 @@ pub async fn keep_running<F: Future, S: Future>(
             return output;
         }
         let pause_ms = life.panicked();
-        told(life, pause_ms);
+        on_panic(life, pause_ms);
         sleep(pause_ms).await;
         life.restarted();
     }
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn panic_is_told_and_the_task_made_again() {
+    fn panic_is_reported_and_the_task_made_again() {
         let life = ThreadLife::begin("a test of panics");
         let (runs, pauses) = (Cell::new(0), RefCell::new(Vec::new()));
         let make = || {
@@ -170,7 +170,7 @@ mod tests {
             }
         };
         let sleep = |pause_ms| {
-            assert!(complaint().is_some_and(|told| told.contains("is being started again")));
+            assert!(complaint().is_some_and(|reason| reason.contains("is being started again")));
             pauses.borrow_mut().push(pause_ms);
             std::future::ready(())
         };

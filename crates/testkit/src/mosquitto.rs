@@ -74,8 +74,8 @@ impl Mosquitto {
     pub fn clients(&self) -> Vec<String> {
         let log = self.process.stderr.text();
         let id = |line: &str| {
-            let (_, told) = line.split_once("New client connected from ")?;
-            Some(told.split_once(" as ")?.1.split(' ').next()?.to_owned())
+            let (_, rest) = line.split_once("New client connected from ")?;
+            Some(rest.split_once(" as ")?.1.split(' ').next()?.to_owned())
         };
         log.lines().filter_map(id).collect()
     }

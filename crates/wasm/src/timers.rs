@@ -39,7 +39,7 @@ pub(crate) fn follow_queue(host: &mut Host, number: u32, queue: Arc<SharedQueue>
     root.queues.push(number);
     env::spawn(async move {
         loop {
-            let is_told = tokio::select! {
+            let is_notified = tokio::select! {
                 biased;
                 () = queue.ready.notified() => true,
                 // Looks whether the instance is still there.
@@ -48,7 +48,7 @@ pub(crate) fn follow_queue(host: &mut Host, number: u32, queue: Arc<SharedQueue>
             let cell = home.cell.upgrade().filter(|cell| cell.has_root(context));
             let Some(cell) = cell else {
                 // Another worker, or the next version of the plugin, is to have the item.
-                if is_told {
+                if is_notified {
                     queue.ready.notify_one();
                 }
                 return;

@@ -175,8 +175,8 @@ pub(crate) fn history_offline(
     let catalog = Arc::new(catalog_for(settings));
     let sealer = sealer(settings, &catalog)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let told = control::offline::history(&catalog, &sealer, &settings.data, version, limit)?;
-    told.with_context(|| format!("revision {} is not kept", version.unwrap_or_default()))
+    let history = control::offline::history(&catalog, &sealer, &settings.data, version, limit)?;
+    history.with_context(|| format!("revision {} is not kept", version.unwrap_or_default()))
 }
 
 /// The Admin key that a command on this machine may use; none where the Admin API needs none.

@@ -53,17 +53,17 @@ fn differing_places_are_listed() {
 #[test]
 fn secrets_are_compared_and_hidden() {
     let certificate = |key: &str| json!({"cert": "c", "key": key, "keys": [key, "same"], "snis": ["a"]});
-    let told = change(ObjectKind::Ssl, &certificate("old s3cr3t"), &certificate("new s3cr3t")).unwrap();
+    let changed = change(ObjectKind::Ssl, &certificate("old s3cr3t"), &certificate("new s3cr3t")).unwrap();
     assert_eq!(
-        serde_json::to_value(&told.fields).unwrap(),
+        serde_json::to_value(&changed.fields).unwrap(),
         json!([
             {"pointer": "/key", "before": HIDDEN, "after": HIDDEN},
             {"pointer": "/keys/0", "before": HIDDEN, "after": HIDDEN},
         ])
     );
     for (before, after) in [(Value::Null, certificate("s3cr3t")), (certificate("s3cr3t"), Value::Null)] {
-        let told = serde_json::to_string(&change(ObjectKind::Ssl, &before, &after)).unwrap();
-        assert!(told.contains(HIDDEN) && !told.contains("s3cr3t") && !told.contains("same"), "{told}");
+        let text = serde_json::to_string(&change(ObjectKind::Ssl, &before, &after)).unwrap();
+        assert!(text.contains(HIDDEN) && !text.contains("s3cr3t") && !text.contains("same"), "{text}");
     }
     assert!(change(ObjectKind::Ssl, &certificate("s"), &certificate("s")).is_none());
 }
@@ -72,9 +72,9 @@ fn secrets_are_compared_and_hidden() {
 fn text_without_json_differs_from_every_other() {
     let key = ObjectKey::new(ObjectKind::Route, "1").unwrap();
     assert!(between(&catalog(), &key, Some("{damaged"), Some("{damaged")).is_none());
-    let told = between(&catalog(), &key, Some("{damaged"), Some("{}")).unwrap();
+    let changed = between(&catalog(), &key, Some("{damaged"), Some("{}")).unwrap();
     assert_eq!(
-        (told.fields[0].pointer.as_str(), &told.fields[0].before),
+        (changed.fields[0].pointer.as_str(), &changed.fields[0].before),
         ("", &Some("{damaged".to_owned().into()))
     );
 }

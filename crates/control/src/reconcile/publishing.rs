@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::{Applied, ConfigFault, ObjectKey, WrittenObject};
 
-use super::{Reconciler, told};
+use super::{Reconciler, fault_log};
 use crate::view::View;
 
 impl Reconciler {
@@ -52,11 +52,11 @@ impl Reconciler {
         self.snapshot = snapshot;
         let touched = applied.faults.into_iter().chain(self.compile_faults.iter().cloned());
         let touched = touched.filter_map(|fault| fault.key).collect();
-        told::tell_skipped(&applied.diff);
+        fault_log::report_skipped(&applied.diff);
         self.show_automatic_faults();
         self.start_faults.settle(&self.snapshot, &self.compile_faults);
         let view = self.view();
-        self.told.tell(&view, touched, self.facts.logs_faults);
+        self.fault_log.report(&view, touched, self.facts.logs_faults);
         self.parts.view.store(view);
     }
 
@@ -66,7 +66,7 @@ impl Reconciler {
         let touched = faults.iter().filter_map(|fault| fault.key.clone()).collect();
         self.compile_faults = self.automatic.cut(faults, MAX_COMPILE_FAULTS);
         let view = self.view();
-        self.told.tell(&view, touched, self.facts.logs_faults);
+        self.fault_log.report(&view, touched, self.facts.logs_faults);
         self.parts.view.store(view);
     }
 

@@ -45,9 +45,9 @@ fn thread_goes_on_after_a_panic_and_says_so() {
     rig.reconcile.life.panicked();
     let (status, answer) = rig.json("PUT", "/apisix/admin/upstreams/1", &upstream());
     rig.reconcile.life.restarted();
-    let told = answer["error_msg"].as_str().unwrap_or_default();
+    let message = answer["error_msg"].as_str().unwrap_or_default();
     assert!(
-        status == 503 && told.contains("has panicked") && told.contains("nothing was written"),
+        status == 503 && message.contains("has panicked") && message.contains("nothing was written"),
         "{answer}"
     );
     assert_eq!(block_on(rig.reconcile.run(panic_in_a_change)), None);
@@ -150,7 +150,7 @@ fn objects_are_removed_when_they_expire() {
         document_faults: Vec::new(),
         compile_faults: Vec::new(),
         reference_faults: Vec::new(),
-        told: super::told::Told::default(),
+        fault_log: super::fault_log::FaultLog::default(),
         secrets_awaited: true,
         configs: std::sync::Arc::default(),
         changed: None,

@@ -171,7 +171,7 @@ pub(crate) fn plan_set(
         differing.iter().map(|differing| differing.change(view, revision)).collect();
     let applied = view.snapshot.apply(catalog, &changes, revision, FaultPolicy::Strict);
     let faults = collect_set_faults(&applied, &set);
-    if faults.is_empty() { Ok(told(catalog, view.revision(), &differing)) } else { Err(faults) }
+    if faults.is_empty() { Ok(config_plan(catalog, view.revision(), &differing)) } else { Err(faults) }
 }
 
 impl ControlLoop {
@@ -179,7 +179,7 @@ impl ControlLoop {
     pub(crate) fn plan_back(&mut self, version: u64) -> Result<ConfigPlan, WholeRefused> {
         self.source.catch_up(&mut self.reconciler)?;
         let differing = self.source.differences_to(&self.reconciler, version)?;
-        Ok(told(&self.reconciler.parts.catalog, self.reconciler.snapshot.revision(), &differing))
+        Ok(config_plan(&self.reconciler.parts.catalog, self.reconciler.snapshot.revision(), &differing))
     }
 
     /// Brings a whole set into force: durable and published in one revision, or not at all.
@@ -207,7 +207,7 @@ impl ControlLoop {
             DesiredState::Set(_) => differences(&view, &set),
             DesiredState::Version(version) => source.differences_to(reconciler, *version)?,
         };
-        let plan = told(&reconciler.parts.catalog, now, &differing);
+        let plan = config_plan(&reconciler.parts.catalog, now, &differing);
         let made_by = match &order.wanted {
             DesiredState::Set(_) => {
                 let now_s = reconciler.parts.clock.unix_ms() / 1000;
@@ -336,7 +336,7 @@ pub(super) fn unreadable(key: &ObjectKey, reason: &str) -> ConfigFault {
     ConfigFault { key: Some(key.clone()), pointer: String::new(), reason: reason.to_owned(), kept: false }
 }
 
-fn told(catalog: &PluginCatalog, revision: u64, differing: &[Differing]) -> ConfigPlan {
+fn config_plan(catalog: &PluginCatalog, revision: u64, differing: &[Differing]) -> ConfigPlan {
     let change = |differing: &Differing| {
         plan::between(catalog, &differing.key, differing.before.as_deref(), differing.after.as_deref())
     };

@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    fn told(exchange: &Exchange) -> Option<(&'static str, &'static str, &'static str, bool)> {
+    fn reason_of(exchange: &Exchange) -> Option<(&'static str, &'static str, &'static str, bool)> {
         let reason = exchange.reason()?;
         Some((reason.cause, reason.blame.as_str(), reason.phase, reason.endpoint.is_some()))
     }
@@ -132,7 +132,7 @@ mod tests {
             exchange.attempts.clear();
             exchange.attempts.push(attempt(sent, None));
             respond(&mut exchange, received, &[]);
-            assert_eq!(told(&exchange), expected, "{sent} {received}");
+            assert_eq!(reason_of(&exchange), expected, "{sent} {received}");
         }
     }
 
@@ -148,13 +148,13 @@ mod tests {
             (503, Some(("key-auth", "gateway", "rewrite", false))),
         ] {
             respond(&mut exchange, status, &[]);
-            assert_eq!(told(&exchange), expected, "{status}");
+            assert_eq!(reason_of(&exchange), expected, "{status}");
         }
         exchange.failure = Some(ExchangeFailure::new(Cause::PluginFailed, "it stalls"));
         let reason = exchange.reason().unwrap();
         assert_eq!((reason.cause, reason.plugin), ("plugin_failed", Some("key-auth")));
         exchange.reset();
-        assert_eq!(told(&exchange), None);
+        assert_eq!(reason_of(&exchange), None);
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
             (Cause::NoRoute, ("route_not_found", "client", "route", false)),
         ] {
             exchange.failure = Some(ExchangeFailure::new(cause, "a test"));
-            assert_eq!(told(&exchange), Some(expected));
+            assert_eq!(reason_of(&exchange), Some(expected));
         }
     }
 }

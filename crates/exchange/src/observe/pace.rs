@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn one_line_an_interval_tells_of_all() {
         let pace = Pace::every_ms(10_000);
-        let told: Vec<_> = [0, 1, 9_999, 10_000, 10_001, 30_000].map(|now_ms| pace.add(1, now_ms)).into();
-        assert_eq!(told, [Some(1), None, None, Some(3), None, Some(2)]);
+        let counts: Vec<_> = [0, 1, 9_999, 10_000, 10_001, 30_000].map(|now_ms| pace.add(1, now_ms)).into();
+        assert_eq!(counts, [Some(1), None, None, Some(3), None, Some(2)]);
     }
 }

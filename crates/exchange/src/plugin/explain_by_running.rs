@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_replies_and_waits_are_told() {
+    fn changes_replies_and_waits_are_reported() {
         let mut scene = Scene::new();
         let mut exchange = scene.exchange(b"GET /a?q=1 HTTP/1.1\r\nHost: h\r\nCookie: a=b\r\n\r\n");
         let changed = explain_by_running(&Rewrites, &mut exchange, PluginPhase::Rewrite);

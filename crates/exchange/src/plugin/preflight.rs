@@ -24,7 +24,7 @@ mod tests {
     use crate::testing::Scene;
 
     #[test]
-    fn only_preflight_requests_are_told() {
+    fn only_preflight_requests_are_recognized() {
         let check = |head: &str, expected: bool| {
             let mut scene = Scene::new();
             let exchange = scene.exchange(format!("{head}\r\n\r\n").as_bytes());

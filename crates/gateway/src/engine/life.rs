@@ -155,9 +155,9 @@ mod tests {
     #[test]
     fn failed_worker_is_restarted_until_stopped() {
         let shared = OverloadState::new(&crate::testing::without_routes().0);
-        let check = |told: &[fn() -> WorkerCommand], wanted: bool| {
+        let check = |sent: &[fn() -> WorkerCommand], wanted: bool| {
             let (handle, mut commands) = crate::command::channel();
-            for command in told {
+            for command in sent {
                 handle.commands.send(command()).unwrap();
             }
             assert_eq!(is_wanted_again(&handle, &shared, &mut commands), wanted);

@@ -173,8 +173,8 @@ mod tests {
         assert_eq!(look(11_000, &[1]), [(true, 1), (false, 0)]);
         assert_eq!(look(11_250, &[1]), [(true, 1), (false, 0)], "it is one stall");
         let complaint = complaint(&workers, 11_300, runtime);
-        let told = "worker 0 has not turned its event loop for 1300 ms; it works on no request";
-        assert_eq!(complaint.as_deref(), Some(told));
+        let expected = "worker 0 has not turned its event loop for 1300 ms; it works on no request";
+        assert_eq!(complaint.as_deref(), Some(expected));
         assert_eq!(look(11_500, &[0, 1]), [(false, 1), (false, 0)]);
         assert_eq!(super::complaint(&workers, 11_500, runtime), None);
     }
@@ -218,14 +218,14 @@ mod tests {
         let (_, workers) = watched(0);
         let status = &*workers[0].status;
         status.is_stalled.store(true, Ordering::Relaxed);
-        for (work, told) in [
+        for (work, activity) in [
             (CurrentWork::Nothing, "it works on no request"),
             (CurrentWork::Matching, "it looks for the route of a request"),
             (CurrentWork::Route(7), "it works on a request of a route that no longer exists"),
         ] {
             status.current_work.set(work);
             let complaint = complaint(&workers, 2_000, runtime).unwrap();
-            assert_eq!(complaint, format!("worker 0 has not turned its event loop for 2000 ms; {told}"));
+            assert_eq!(complaint, format!("worker 0 has not turned its event loop for 2000 ms; {activity}"));
         }
     }
 }

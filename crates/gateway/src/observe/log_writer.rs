@@ -91,8 +91,8 @@ impl LogWriter {
             out,
             state: Arc::clone(&state),
             is_failing: false,
-            told_lines: 0,
-            told_at: None,
+            reported_lines: 0,
+            reported_at: None,
             unopened_at: None,
         };
         std::thread::Builder::new().name(name.replace(' ', "-")).spawn(move || thread.run(&received))?;
@@ -162,8 +162,8 @@ struct WriterThread {
     /// The last write has failed.
     is_failing: bool,
     /// Lost lines that have been reported.
-    told_lines: u64,
-    told_at: Option<Instant>,
+    reported_lines: u64,
+    reported_at: Option<Instant>,
     /// When it was last reported that the file cannot be opened anew.
     unopened_at: Option<Instant>,
 }
@@ -204,11 +204,11 @@ impl WriterThread {
     fn tell_of_lost_lines(&mut self) {
         let lost_lines = self.state.lost_lines.load(Ordering::Relaxed);
         let has_caught_up = self.state.waiting_bytes.load(Ordering::Relaxed) == 0;
-        let is_time = self.told_at.is_none_or(|at| at.elapsed() >= TELL_INTERVAL);
-        if lost_lines > self.told_lines && (has_caught_up || is_time) {
-            let (log, lines) = (self.state.name, lost_lines - self.told_lines);
-            self.told_lines = lost_lines;
-            self.told_at = Some(Instant::now());
+        let is_time = self.reported_at.is_none_or(|at| at.elapsed() >= TELL_INTERVAL);
+        if lost_lines > self.reported_lines && (has_caught_up || is_time) {
+            let (log, lines) = (self.state.name, lost_lines - self.reported_lines);
+            self.reported_lines = lost_lines;
+            self.reported_at = Some(Instant::now());
             // The error log's own writer hands this to its own queue, which never blocks.
             tracing::error!(
                 log,

@@ -183,11 +183,11 @@ mod tests {
 
     /// Plays a client that has moved `total(second)` bytes by each second; returns when and why the wait
     /// ends. The deadline expires when it was set to; each second in which bytes move is also a call.
-    fn play(mut guard: MinRateGuard, told: bool, total: impl Fn(u64) -> u64) -> Option<(u64, TooSlow)> {
+    fn play(mut guard: MinRateGuard, notified: bool, total: impl Fn(u64) -> u64) -> Option<(u64, TooSlow)> {
         let mut rings_at = 0;
         for now_ms in 0..600_000 {
             let second = now_ms / 1_000;
-            let moves = told && now_ms % 1_000 == 0 && second > 0 && total(second) > total(second - 1);
+            let moves = notified && now_ms % 1_000 == 0 && second > 0 && total(second) > total(second - 1);
             let expired = now_ms > 0 && now_ms >= rings_at;
             if now_ms > 0 && !moves && !expired {
                 continue;

@@ -49,7 +49,7 @@ struct Scripted {
     /// How much of the response it takes at once.
     window_bytes: usize,
     /// The calls that it received, one word each.
-    told: Vec<String>,
+    calls: Vec<String>,
     answer: Vec<u8>,
     /// Pieces that passed in either direction.
     pieces: Rc<Cell<usize>>,
@@ -88,12 +88,12 @@ impl RequestBody for Scripted {
 
 impl ResponseSink for Scripted {
     fn send_informational(&mut self, head: &ResponseHead) {
-        self.told.push(format!("interim:{}", head.status));
+        self.calls.push(format!("interim:{}", head.status));
     }
 
     fn start_response(&mut self, exchange: &Exchange, length: BodyLength) {
         self.started = true;
-        self.told.push(format!("start:{}:{length:?}", exchange.response.status));
+        self.calls.push(format!("start:{}:{length:?}", exchange.response.status));
     }
 
     fn poll_capacity(&mut self, _: &mut Context<'_>) -> Poll<io::Result<Capacity>> {
@@ -108,7 +108,7 @@ impl ResponseSink for Scripted {
     }
 
     fn finish(&mut self, trailers: Option<&Headers>) {
-        self.told.push(format!("finish:{}", trailers.map_or(0, Headers::len)));
+        self.calls.push(format!("finish:{}", trailers.map_or(0, Headers::len)));
     }
 
     fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -120,11 +120,11 @@ impl ResponseSink for Scripted {
     }
 
     fn close_afterwards(&mut self) {
-        self.told.push("close".to_owned());
+        self.calls.push("close".to_owned());
     }
 
     fn abort(&mut self, _: Blame) {
-        self.told.push("abort".to_owned());
+        self.calls.push("abort".to_owned());
     }
 
     fn progress(&self) -> ResponseProgress {
@@ -153,7 +153,7 @@ fn exchange_through(
         let served = run_pipeline(&context, &mut exchange, &mut downstream, &deadline).await;
         assert!(matches!(served.outcome, PipelineOutcome::Done));
         log(&context, &mut exchange, served.log);
-        (downstream.told.join(" "), String::from_utf8(std::mem::take(&mut downstream.answer)).unwrap())
+        (downstream.calls.join(" "), String::from_utf8(std::mem::take(&mut downstream.answer)).unwrap())
     })
 }
 
@@ -177,11 +177,11 @@ fn scripted(body: &[Option<&'static str>], length: BodyLength) -> Scripted {
 #[test]
 fn bodies_pass_both_ways_with_backpressure() {
     let origin = Origin::start(|request| Reply::chunked(&["you said ", &request.text()], &[("X-Sum", "1")]));
-    let (told, answer) =
+    let (calls, answer) =
         exchange(&origin, "POST /here", scripted(&[Some("hel"), Some("lo")], BodyLength::Unknown));
-    assert_eq!((told.as_str(), answer.as_str()), ("start:200:Unknown finish:1", "you said hello"));
-    let (told, answer) = exchange(&origin, "PUT /here", scripted(&[Some("hello")], BodyLength::Known(5)));
-    assert_eq!((told.as_str(), answer.as_str()), ("start:200:Unknown finish:1", "you said hello"));
+    assert_eq!((calls.as_str(), answer.as_str()), ("start:200:Unknown finish:1", "you said hello"));
+    let (calls, answer) = exchange(&origin, "PUT /here", scripted(&[Some("hello")], BodyLength::Known(5)));
+    assert_eq!((calls.as_str(), answer.as_str()), ("start:200:Unknown finish:1", "you said hello"));
     assert_eq!(origin.last_request().header("content-length"), Some("5"));
 }
 
@@ -190,32 +190,32 @@ fn interim_responses_and_lengths_are_forwarded() {
     let origin = Origin::start(|_| {
         Reply::raw(b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
     });
-    let (told, answer) = exchange(&origin, "GET /here", scripted(&[], BodyLength::None));
-    assert_eq!((told.as_str(), answer.as_str()), ("interim:103 start:200:Known(5) finish:0", "hello"));
+    let (calls, answer) = exchange(&origin, "GET /here", scripted(&[], BodyLength::None));
+    assert_eq!((calls.as_str(), answer.as_str()), ("interim:103 start:200:Known(5) finish:0", "hello"));
 }
 
 #[test]
 fn local_replies_use_the_same_sink() {
     let origin = Origin::answering("");
-    let (told, answer) = exchange(&origin, "GET /elsewhere", scripted(&[], BodyLength::None));
+    let (calls, answer) = exchange(&origin, "GET /elsewhere", scripted(&[], BodyLength::None));
     assert_eq!(answer, "{\"error_msg\":\"404 Route Not Found\"}\n");
-    assert_eq!(told, format!("start:404:Known({}) finish:0", answer.len()));
+    assert_eq!(calls, format!("start:404:Known({}) finish:0", answer.len()));
     assert_eq!(origin.connections(), 0);
 }
 
 #[test]
 fn failure_of_one_side_ends_the_other() {
     let origin = Origin::answering("");
-    let (told, _) = exchange(&origin, "POST /here", scripted(&[Some("hel"), None], BodyLength::Known(5)));
-    assert_eq!((told.as_str(), origin.connections()), ("abort", 0), "no node was asked yet");
-    let (told, _) = exchange(&origin, "POST /here", scripted(&[Some("hel"), None], BodyLength::Unknown));
-    assert_eq!(told, "abort", "a client that is gone is told nothing");
+    let (calls, _) = exchange(&origin, "POST /here", scripted(&[Some("hel"), None], BodyLength::Known(5)));
+    assert_eq!((calls.as_str(), origin.connections()), ("abort", 0), "no node was asked yet");
+    let (calls, _) = exchange(&origin, "POST /here", scripted(&[Some("hel"), None], BodyLength::Unknown));
+    assert_eq!(calls, "abort", "a client that is gone is told nothing");
     origin.wait_for_closed(1);
     assert!(origin.requests().iter().all(|request| request.body_error.is_some()));
 
     let cut = Origin::start(|_| Reply::raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncut").close());
-    let (told, _) = exchange(&cut, "GET /here", scripted(&[], BodyLength::None));
-    assert_eq!(told, "start:200:Known(9) abort");
+    let (calls, _) = exchange(&cut, "GET /here", scripted(&[], BodyLength::None));
+    assert_eq!(calls, "start:200:Known(9) abort");
 }
 
 /// Adds a trailer if there are any, and does not touch the body.
@@ -261,11 +261,11 @@ const TRAILER_MARK: PluginKind = PluginKind {
 fn plugins_see_trailers_where_there_are_any() {
     let mark = || json!({"trailer-mark": {}});
     let with = Origin::start(|_| Reply::chunked(&["hello"], &[("X-Sum", "1")]));
-    let (told, answer) = exchange_through(mark(), &with, "GET /here", scripted(&[], BodyLength::None));
-    assert_eq!((told.as_str(), answer.as_str()), ("start:200:Unknown finish:2", "hello"));
+    let (calls, answer) = exchange_through(mark(), &with, "GET /here", scripted(&[], BodyLength::None));
+    assert_eq!((calls.as_str(), answer.as_str()), ("start:200:Unknown finish:2", "hello"));
     let without = Origin::answering("hello");
-    let (told, _) = exchange_through(mark(), &without, "GET /here", scripted(&[], BodyLength::None));
-    assert_eq!(told, "start:200:Known(5) finish:0");
+    let (calls, _) = exchange_through(mark(), &without, "GET /here", scripted(&[], BodyLength::None));
+    assert_eq!(calls, "start:200:Known(5) finish:0");
 }
 
 /// Appends the copies of both bodies to those of earlier requests.
@@ -342,11 +342,11 @@ const SHOUTER: PluginKind = PluginKind {
 #[test]
 fn plugins_get_copies_of_bodies_that_pass_untouched() {
     let origin = Origin::start(|request| Reply::ok(&format!("you said {}", request.text())));
-    let check = |name: &str, plugins: Value, told: &str, copies: (&str, &str)| {
+    let check = |name: &str, plugins: Value, calls: &str, copies: (&str, &str)| {
         let path = format!("POST /here?{name}");
         let body = scripted(&[Some("hel"), Some("lo")], BodyLength::Known(5));
         let (got, _) = exchange_through(plugins, &origin, &path, body);
-        assert_eq!(got, told, "{name}");
+        assert_eq!(got, calls, "{name}");
         let seen = COPIES.lock().unwrap().iter().find(|(query, ..)| query == name).cloned().unwrap();
         assert_eq!((seen.1.as_str(), seen.2.as_str()), copies, "{name}");
     };

@@ -64,7 +64,7 @@ const FAULTS: &[Fault] = &[Fault::GivesUpSending, Fault::GivesUpReading, Fault::
 struct Line {
     peer: Peer,
     /// The last response said `Connection: close`.
-    told_to_close: bool,
+    must_close: bool,
     shut: bool,
     answers: usize,
     /// When the current requests were sent; `before_ns` is the time of the requests before them.
@@ -95,7 +95,7 @@ pub(crate) async fn run(client: Rc<Client>, mut random: Random) {
                 let sent_ns = monotonic_ns();
                 let mut line = Line {
                     peer,
-                    told_to_close: false,
+                    must_close: false,
                     shut: false,
                     answers: 0,
                     sent_ns,
@@ -270,7 +270,7 @@ async fn batch(
 fn goes_on(line: &mut Line, request: &Request, ending: Ending) -> bool {
     line.answers += 1;
     let whole = matches!(ending, Ending::Answer { whole: true, .. });
-    whole && !line.told_to_close && !request.old && !request.upgrades
+    whole && !line.must_close && !request.old && !request.upgrades
 }
 
 /// Sends the requests; false if the client gave up.
@@ -350,7 +350,7 @@ async fn answer(
         }
     };
     note(|| format!("client {}: request {} gets {}", client.number, request.id, head.line));
-    line.told_to_close |= head.closes();
+    line.must_close |= head.closes();
     // Every response carries the stamp of its request, except a 408, because its request was never read
     // whole.
     let stamp = head.number("x-stamp");

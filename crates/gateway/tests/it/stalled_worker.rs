@@ -123,9 +123,9 @@ fn stalled_worker_is_reported_with_its_route() {
     let mut client = TcpStream::connect(address).unwrap();
     client.write_all(b"GET /stand HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
 
-    let told = wait_for("a complaint", || engine.ready().err());
-    assert!(told.starts_with("worker 0 has not turned its event loop for "), "{told}");
-    assert!(told.ends_with(" ms; it works on a request of route slow-one"), "{told}");
+    let reason = wait_for("a complaint", || engine.ready().err());
+    assert!(reason.starts_with("worker 0 has not turned its event loop for "), "{reason}");
+    assert!(reason.ends_with(" ms; it works on a request of route slow-one"), "{reason}");
     assert!(metrics(&engine).contains("weir_worker_stalled{worker=\"0\"} 1\n"));
 
     GATE.0.send(()).unwrap();

@@ -195,30 +195,30 @@ fn of_contenders(
 /// Differences that make two runs hard to compare.
 fn differences(before: &RunReport, after: &RunReport) -> Vec<String> {
     let mut out = Vec::new();
-    let mut told = |what: &str, one: &str, other: &str| {
+    let mut note = |what: &str, one: &str, other: &str| {
         if one != other {
             out.push(format!("{what}: {one} before, {other} after"));
         }
     };
     let (one, other) = (&before.machine, &after.machine);
-    told("another processor", &one.cpu, &other.cpu);
-    told("another number of cores", &one.cores.to_string(), &other.cores.to_string());
-    told("another kernel", &one.kernel, &other.kernel);
-    told("another system", &one.system, &other.system);
-    told(
+    note("another processor", &one.cpu, &other.cpu);
+    note("another number of cores", &one.cores.to_string(), &other.cores.to_string());
+    note("another kernel", &one.kernel, &other.kernel);
+    note("another system", &one.system, &other.system);
+    note(
         "other cores for the gateway",
         &format!("{:?}", one.gateway_cores),
         &format!("{:?}", other.gateway_cores),
     );
-    told("other cores for the load", &format!("{:?}", one.load_cores), &format!("{:?}", other.load_cores));
-    told("another Weir measured", &before.weir, &after.weir);
+    note("other cores for the load", &format!("{:?}", one.load_cores), &format!("{:?}", other.load_cores));
+    note("another Weir measured", &before.weir, &after.weir);
     for facts in &after.contenders {
         let name = &facts.definition.name;
         let earlier = before.contenders.iter().find(|earlier| earlier.definition.name == *name);
         if let Some((earlier, later)) =
             earlier.and_then(|earlier| earlier.version.as_deref().zip(facts.version.as_deref()))
         {
-            told(&format!("another version of {name}"), earlier, later);
+            note(&format!("another version of {name}"), earlier, later);
         }
     }
     for (report, which) in [(before, "earlier"), (after, "later")] {
@@ -284,8 +284,8 @@ mod tests {
         let (before, same, slower) =
             (sample::small(1, 15, 1.0), sample::small(2, 15, 1.0), sample::small(3, 15, 1.08));
         assert!(of(&before, &same).slower(&weir()).is_empty());
-        let told = of(&before, &slower);
-        assert!(told.slower(&weir()).contains(&("small", "weir", Figure::CpuUs)), "{told:?}");
+        let comparison = of(&before, &slower);
+        assert!(comparison.slower(&weir()).contains(&("small", "weir", Figure::CpuUs)), "{comparison:?}");
         assert!(of(&slower, &before).slower(&weir()).is_empty(), "faster is not slower");
     }
 
@@ -299,9 +299,9 @@ mod tests {
             run.usage.system_us_per_request *= 2.0;
             run.load.latency.p99_ms = run.load.latency.p99_ms.map(|ms| ms * 2.0);
         }
-        let told = of(&before, &after);
-        assert!(told.slower(&["weir".to_owned(), "haproxy".to_owned(), "nginx".to_owned()]).is_empty());
-        let nginx = told.scenarios[0].contenders.iter().find(|one| one.name == "nginx").unwrap();
+        let comparison = of(&before, &after);
+        assert!(comparison.slower(&["weir".to_owned(), "haproxy".to_owned(), "nginx".to_owned()]).is_empty());
+        let nginx = comparison.scenarios[0].contenders.iter().find(|one| one.name == "nginx").unwrap();
         assert_eq!(
             (nginx.by_ratio, nginx.changes[&Figure::CpuUs].ratio.verdict),
             (false, RatioSignificance::Above)
@@ -323,8 +323,8 @@ mod tests {
         after.scenarios[0].scenario.load.connections = 65;
         after.scenarios[0].contenders.remove(2);
         after.scenarios.remove(3);
-        let told = of(&before, &after);
-        let all = told.table(Paint::Plain);
+        let comparison = of(&before, &after);
+        let all = comparison.table(Paint::Plain);
         for expected in [
             "another processor: A processor with a name as long as they make them, 2.60 GHz before, Another after",
             "other cores for the gateway: [0] before, [0, 1] after",

@@ -92,11 +92,11 @@ pub fn collect_fault_remarks(runs: &[&FaultRun]) -> Vec<String> {
             out.push(format!("{name}: {reason}"));
         }
         let phases = ["before", "during", "after"].iter().zip(&run.phases);
-        let told: Vec<String> = phases
+        let failures: Vec<String> = phases
             .filter_map(|(phase, outcome)| Some(format!("{} {phase} the fault", kinds(outcome)?)))
             .collect();
-        if !told.is_empty() {
-            out.push(format!("{name}: {}", told.join("; ")));
+        if !failures.is_empty() {
+            out.push(format!("{name}: {}", failures.join("; ")));
         }
         if run.unsent > 0 {
             out.push(format!("{name}: {} more were due and not kept", number::format_count(run.unsent)));
@@ -164,12 +164,12 @@ fn kinds(outcome: &PeriodOutcome) -> Option<String> {
         (failures.status, "with another status"),
         (failures.content, "with other bytes"),
     ];
-    let told: Vec<String> = kinds
+    let counts: Vec<String> = kinds
         .iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, kind)| format!("{} {kind}", number::format_count(*count)))
         .collect();
-    (!told.is_empty()).then(|| told.join(", "))
+    (!counts.is_empty()).then(|| counts.join(", "))
 }
 
 /// Columns of a line in the terminal.

@@ -49,7 +49,7 @@ pub fn sentences(report: &RunReport) -> Vec<String> {
     let ratios: Vec<Ratio> =
         standings.iter().filter(|one| one.baseline == Some(baseline)).filter_map(|one| one.ratio).collect();
     let Some(cpu) = spread(ratios.iter().map(|ratio| ratio.median)) else { return out };
-    let told = |wanted: RatioSignificance| ratios.iter().filter(|ratio| ratio.verdict == wanted).count();
+    let count = |wanted: RatioSignificance| ratios.iter().filter(|ratio| ratio.verdict == wanted).count();
     out.push(format!(
         "Weir takes {:.2} of the CPU per request that {baseline} takes (the median of {}; {:.2} to {:.2}): less in {}, \
          more in {}, within noise in {}.",
@@ -57,9 +57,9 @@ pub fn sentences(report: &RunReport) -> Vec<String> {
         scenarios(cpu.rounds),
         cpu.min,
         cpu.max,
-        told(RatioSignificance::Below),
-        told(RatioSignificance::Above),
-        told(RatioSignificance::WithinNoise),
+        count(RatioSignificance::Below),
+        count(RatioSignificance::Above),
+        count(RatioSignificance::WithinNoise),
     ));
     let first = standings.iter().filter(|one| one.place == 1).count();
     out.push(match standings.len() - first {

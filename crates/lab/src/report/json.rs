@@ -167,7 +167,7 @@ mod tests {
         let page = fs::read_to_string(lab.join("README.md")).unwrap();
         let row =
             page.lines().find(|line| line.starts_with('|') && line.contains("weir lab report")).unwrap();
-        let told: Vec<&str> = row.split('`').filter(|word| word.ends_with(".json")).collect();
+        let documented: Vec<&str> = row.split('`').filter(|word| word.ends_with(".json")).collect();
         for entry in fs::read_dir(lab.join("results")).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap();
@@ -176,9 +176,9 @@ mod tests {
                 continue;
             }
             match read_report(&path) {
-                Ok(_) => assert!(told.contains(&name), "lab/README.md lacks {name}"),
+                Ok(_) => assert!(documented.contains(&name), "lab/README.md lacks {name}"),
                 Err(error) => {
-                    assert!(!told.contains(&name), "{name}: {error:#}");
+                    assert!(!documented.contains(&name), "{name}: {error:#}");
                     assert!(format!("{error:#}").contains("`\"kind\": "), "{name}: {error:#}");
                 }
             }

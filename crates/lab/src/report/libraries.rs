@@ -16,9 +16,9 @@ pub(super) fn note_tls_libraries(report: &RunReport, result: &ScenarioResult) ->
     if libraries.iter().all(|(_, library)| library.is_none()) {
         return None;
     }
-    let told =
+    let phrases =
         libraries.iter().map(|(name, library)| format!("{name} {}", library.unwrap_or("does not tell")));
-    Some(format!("TLS libraries: {}.", told.collect::<Vec<_>>().join(", ")))
+    Some(format!("TLS libraries: {}.", phrases.collect::<Vec<_>>().join(", ")))
 }
 
 /// The library in the version text of a contender: the part after its last comma. Texts of earlier results
@@ -48,9 +48,9 @@ mod tests {
         scenario.protocol = ScenarioProtocol::Https;
         assert_eq!(note_tls_libraries(&report, &report.scenarios[0]), None, "kept connections");
         report.scenarios[0].scenario.load.keep_alive = false;
-        let told = note_tls_libraries(&report, &report.scenarios[0]).unwrap();
-        assert!(told.starts_with("TLS libraries: ") && told.contains("nginx OpenSSL 3.0.19"), "{told}");
-        assert!(told.contains("weir does not tell"), "{told}");
+        let note = note_tls_libraries(&report, &report.scenarios[0]).unwrap();
+        assert!(note.starts_with("TLS libraries: ") && note.contains("nginx OpenSSL 3.0.19"), "{note}");
+        assert!(note.contains("weir does not tell"), "{note}");
         report.scenarios[0].contenders.clear();
         assert_eq!(note_tls_libraries(&report, &report.scenarios[0]), None, "nothing was measured");
     }

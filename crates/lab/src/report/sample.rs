@@ -273,7 +273,7 @@ fn run(round: u32, cpu_us: f64, bytes: u64, scenario: &Scenario, random: &mut fa
     let per_second = if paced { 2600.0 } else { 1e6 / (cpu_us + 16.0) * scatter() };
     let p50_ms = f64::from(scenario.load.connections) / per_second * 1000.0 * scatter();
     let busy = if cpu_us > 0.0 { 99.3 } else { 40.0 };
-    let told = scenario.load.tool == crate::scenario::Tool::Weir;
+    let is_detailed = scenario.load.tool == crate::scenario::Tool::Weir;
     MeasuredRun {
         round,
         load: LoadOutcome {
@@ -289,15 +289,15 @@ fn run(round: u32, cpu_us: f64, bytes: u64, scenario: &Scenario, random: &mut fa
                 p75_ms: Some(short(p50_ms * 1.2)),
                 p90_ms: Some(short(p50_ms * 1.6)),
                 p99_ms: Some(short(p50_ms * 3.1 * scatter())),
-                p99_9_ms: told.then_some(short(p50_ms * 7.0)),
+                p99_9_ms: is_detailed.then_some(short(p50_ms * 7.0)),
                 max_ms: Some(short(p50_ms * 20.0 * scatter())),
             },
-            requests_per_second_series: if told {
+            requests_per_second_series: if is_detailed {
                 (0..10).map(|_| short(per_second * scatter())).collect()
             } else {
                 Vec::new()
             },
-            series_interval_ms: if told { 1000 } else { 0 },
+            series_interval_ms: if is_detailed { 1000 } else { 0 },
             cpu_us_per_request: 6.0,
             ..LoadOutcome::default()
         },

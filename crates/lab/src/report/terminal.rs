@@ -247,17 +247,17 @@ pub(super) fn format_failures(summary: &Summary<'_>) -> String {
         (failures.content, "with other bytes"),
         (summary.unsent, "due and never sent"),
     ];
-    let told: Vec<String> = kinds
+    let counts: Vec<String> = kinds
         .iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, kind)| format!("{} {kind}", number::format_count(*count)))
         .collect();
-    format!("{}, of {} answers", told.join(", "), number::format_count(summary.requests))
+    format!("{}, of {} answers", counts.join(", "), number::format_count(summary.requests))
 }
 
 /// Contenders without a row, or without all rounds, and the reasons.
 pub(super) fn missing(summaries: &[Summary<'_>]) -> Vec<String> {
-    let told = |summary: &Summary<'_>| match (summary.absent, summary.rounds) {
+    let describe = |summary: &Summary<'_>| match (summary.absent, summary.rounds) {
         (Some(reason), 0) => Some(format!("{}: absent: {reason}", summary.name)),
         (Some(reason), rounds) => {
             Some(format!("{}: dropped out after {rounds} rounds: {reason}", summary.name))
@@ -265,7 +265,7 @@ pub(super) fn missing(summaries: &[Summary<'_>]) -> Vec<String> {
         (None, 0) => Some(format!("{}: no round was finished", summary.name)),
         (None, _) => None,
     };
-    summaries.iter().filter_map(told).collect()
+    summaries.iter().filter_map(describe).collect()
 }
 
 fn line(sentence: &str) -> String {

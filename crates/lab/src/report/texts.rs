@@ -69,8 +69,8 @@ fn one(report: &RunReport, text: &Text) -> String {
         table.rows.push(cells(name, &[], None, None, find(name)));
     }
     out += &aligned(&table);
-    for row in text.rows.iter().filter(|row| !row.told.is_empty()) {
-        out += &paragraph(&format!("{}, in the text: {}.", row.name, row.told));
+    for row in text.rows.iter().filter(|row| !row.remark.is_empty()) {
+        out += &paragraph(&format!("{}, in the text: {}.", row.name, row.remark));
     }
     if !text.remark.is_empty() {
         out += &paragraph(text.remark);
@@ -133,12 +133,12 @@ fn lacking(text: &Text, summaries: Option<&[Summary<'_>]>) -> String {
     names.dedup();
     let mut out = String::new();
     for name in names {
-        let told = match summaries.iter().find(|summary| summary.name == name) {
+        let reason = match summaries.iter().find(|summary| summary.name == name) {
             Some(summary) if summary.rounds > 0 => continue,
             Some(summary) => summary.absent.unwrap_or("no round was finished"),
             None => "this run did not ask it here",
         };
-        out += &paragraph(&format!("No figures of ours for {name}: {told}."));
+        out += &paragraph(&format!("No figures of ours for {name}: {reason}."));
     }
     out
 }
@@ -185,7 +185,7 @@ pub(super) fn thread_models(report: &RunReport) -> String {
         let facts = report.contenders.iter().find(|facts| facts.definition.name == name)?;
         facts.definition.environment.get(variable).map(String::as_str)
     };
-    let mut told = false;
+    let mut has_study = false;
     for result in &report.scenarios {
         let summaries = summary::summarise_scenario(result);
         let part =
@@ -195,7 +195,7 @@ pub(super) fn thread_models(report: &RunReport) -> String {
         if measured.len() < STUDY_LEAST {
             continue;
         }
-        told = true;
+        has_study = true;
         let headings = ["", "layer", "model", "buffers", "req/s", "loss %", "CPU µs/req", "switches/req"];
         let mut table = TextTable::with_numbers(headings);
         let findings = findings::build_study_table(report, &measured);
@@ -222,7 +222,7 @@ pub(super) fn thread_models(report: &RunReport) -> String {
             );
         }
     }
-    if !told {
+    if !has_study {
         out += "This run has no scenario of the study.\n";
     }
     out

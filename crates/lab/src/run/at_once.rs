@@ -100,7 +100,7 @@ mod tests {
         {
             assert_eq!(check_hold(turn_ms, contenders).is_ok(), fits, "{turn_ms:?} {contenders}");
         }
-        let told = check_hold(Some(250), 6).unwrap_err().to_string();
-        assert!(told.contains("6 contenders in turns would wait 1250 ms"), "{told}");
+        let fault = check_hold(Some(250), 6).unwrap_err().to_string();
+        assert!(fault.contains("6 contenders in turns would wait 1250 ms"), "{fault}");
     }
 }

@@ -142,7 +142,7 @@ impl PlannedScenario {
     }
 
     /// A note for the user if turns were requested.
-    pub(super) fn turns_told(&self, wishes: &Wishes) -> Option<String> {
+    pub(super) fn note_turns(&self, wishes: &Wishes) -> Option<String> {
         let asked_ms = wishes.turn_ms?;
         Some(match self.turn_ms {
             Some(turn_ms) => {
@@ -307,10 +307,10 @@ mod tests {
             };
             let step = PlannedScenario::new(&scenario, &[], &[], &wishes);
             assert_eq!(step.turn_ms, turns.then_some(20), "{more}");
-            let told = step.turns_told(&wishes).unwrap();
-            assert_eq!(told.contains("took turns of 20 ms"), turns, "{told}");
+            let note = step.note_turns(&wishes).unwrap();
+            assert_eq!(note.contains("took turns of 20 ms"), turns, "{note}");
             assert_eq!(
-                PlannedScenario::new(&scenario, &[], &[], &Wishes::default()).turns_told(&Wishes::default()),
+                PlannedScenario::new(&scenario, &[], &[], &Wishes::default()).note_turns(&Wishes::default()),
                 None
             );
         }

@@ -69,13 +69,13 @@ pub(super) fn probe_gateway(
             child.wait_with_output()
         })
         .context("curl cannot be run; it is in Debian's package curl: apt-get install curl")?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    let status = told.trim().get(told.trim().len().saturating_sub(3)..).unwrap_or("");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let status = stderr.trim().get(stderr.trim().len().saturating_sub(3)..).unwrap_or("");
     if status != "200" {
-        bail!("{path} is answered with {}", if status == "000" { told.trim() } else { status });
+        bail!("{path} is answered with {}", if status == "000" { stderr.trim() } else { status });
     }
     if protocol == ScenarioProtocol::Grpc {
-        match grpc_status(&told) {
+        match grpc_status(&stderr) {
             Some("0") => {}
             Some(other) => bail!("the call {path} ends with grpc-status {other}"),
             None => bail!("the call {path} ends without grpc-status"),

@@ -196,7 +196,7 @@ fn faulty_write_keeps_last_good_form() {
 }
 
 #[test]
-fn what_is_left_dangling_stays_and_is_told() {
+fn what_is_left_dangling_stays_and_is_reported() {
     let good = apply(&Snapshot::empty(), &[upstream("u"), route("1", "u"), route("2", "u")]);
     let gone = apply(&good.snapshot, &[delete("upstreams/u")]);
     check(&gone, "routes/1 routes/2", "routes/1 routes/2", "upstreams/u routes/1 routes/2");

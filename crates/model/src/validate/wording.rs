@@ -145,14 +145,14 @@ fn inside(
     let has_own_words = contract.is_none();
     let faults = |error: &ValidationError<'_>| {
         let range = range(error, schema).unwrap_or_default();
-        let told = move |fault: SchemaFault| {
+        let with_range = move |fault: SchemaFault| {
             let reason = format!("{}{range}", fault.reason);
             let contract = contract.map(|contract| format!("{contract}; {reason}")).or(fault.contract);
             // Where the alternatives are of one type, the checks behind the schema say more.
             let clarity = if has_own_words { Clarity::Vague } else { fault.clarity };
             SchemaFault { reason, contract, clarity, ..fault }
         };
-        worded(error, schema, value).into_iter().map(told).collect::<Vec<_>>()
+        worded(error, schema, value).into_iter().map(with_range).collect::<Vec<_>>()
     };
     errors.iter().flat_map(faults).collect()
 }

@@ -161,12 +161,12 @@ impl KeycloakServer {
 
     /// The token with which the client asks for resources.
     async fn client_token(&self, local: &WorkerLocal) -> Result<Arc<ClientToken>, String> {
-        let told = |reason: Arc<str>| reason.to_string();
-        let token = self.found.token.get(self.kept_ms, self.fetch_token(local)).await.map_err(told)?;
+        let to_text = |reason: Arc<str>| reason.to_string();
+        let token = self.found.token.get(self.kept_ms, self.fetch_token(local)).await.map_err(to_text)?;
         if token.expires_ms > now_ms() {
             return Ok(token);
         }
-        let renewed = self.found.token.renew(&token, 0, self.fetch_token(local)).await.map_err(told)?;
+        let renewed = self.found.token.renew(&token, 0, self.fetch_token(local)).await.map_err(to_text)?;
         Ok(renewed.unwrap_or(token))
     }
 

@@ -88,7 +88,11 @@ impl Elasticsearch {
         let asked = self.collector.send(client, endpoint, (Method::Get, target), headers, Vec::new());
         let answer = asked.await?;
         if answer.status() != 200 {
-            return Err(format!("server returned status: {}, body: {}", answer.status(), answer.told()));
+            return Err(format!(
+                "server returned status: {}, body: {}",
+                answer.status(),
+                answer.body_excerpt()
+            ));
         }
         let body: Value = jsonx::read(&answer.response.body, Bounds::SMALL)
             .map_err(|error| format!("failed to decode response body: {error}"))?;
@@ -148,8 +152,8 @@ impl Sink for Elasticsearch {
             let request = (Method::Post, endpoint.target());
             let answer = self.collector.send(client, endpoint, request, self.bulk.clone(), body).await?;
             if answer.status() != 200 {
-                let (status, told) = (answer.status(), answer.told());
-                return Err(format!("elasticsearch server returned status: {status}, body: {told}").into());
+                let (status, excerpt) = (answer.status(), answer.body_excerpt());
+                return Err(format!("elasticsearch server returned status: {status}, body: {excerpt}").into());
             }
             match refused(&answer, batch.len()) {
                 Some(failure) => Err(failure),

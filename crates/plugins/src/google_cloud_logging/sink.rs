@@ -69,8 +69,8 @@ impl CloudLogging {
         let body = encode_form([("grant_type", GRANT_TYPE), ("assertion", &assertion)]);
         let answer = self.tokens.post(client, body.into_bytes()).await?;
         if answer.status() != 200 {
-            let (status, told) = (answer.status(), answer.told());
-            return Err(format!("failed to refresh google oauth access token: status {status}, {told}"));
+            let (status, excerpt) = (answer.status(), answer.body_excerpt());
+            return Err(format!("failed to refresh google oauth access token: status {status}, {excerpt}"));
         }
         let token = GoogleAccessToken::read(&answer.response.body, now_s)?;
         let authorization = token.authorization.clone();
@@ -104,8 +104,8 @@ impl Sink for CloudLogging {
                 // The token was withdrawn before its end.
                 *self.token.lock().await = None;
             }
-            let (status, told) = (answer.status(), answer.told());
-            Err(format!("failed to write log to google: status {status}, {told}").into())
+            let (status, excerpt) = (answer.status(), answer.body_excerpt());
+            Err(format!("failed to write log to google: status {status}, {excerpt}").into())
         })
     }
 }

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_without_a_schema_are_told() {
+    fn answers_without_a_schema_are_reported() {
         let check = |answer: &str, expected: &str| {
             let got = SchemaIndex::read(answer.as_bytes()).unwrap_err();
             assert!(got.contains(expected), "{answer}: {got}");

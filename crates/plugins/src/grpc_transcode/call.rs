@@ -20,7 +20,7 @@ pub(super) struct TranscodeCall {
     /// The last line of a stream that has failed.
     end: Vec<u8>,
     /// A line says that the messages of the stream cannot be converted.
-    is_told: bool,
+    is_reported: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -203,7 +203,7 @@ impl GrpcTranscode {
     fn end_broken(&self, exchange: &mut Exchange, body: &mut Vec<u8>, reason: &'static str) {
         let call = exchange.state::<TranscodeCall>();
         (call.held, call.stage) = (Vec::new(), TranscodeStage::Broken(reason));
-        if !std::mem::replace(&mut call.is_told, true) {
+        if !std::mem::replace(&mut call.is_reported, true) {
             body.extend_from_slice(&status::render_error_line(
                 b"13",
                 b"failed to decode response data by protobuf",

@@ -111,8 +111,8 @@ async fn post(
     if answer.status() == 200 {
         return Ok(());
     }
-    let (status, told) = (answer.status(), answer.told());
-    let body = if told.is_empty() { String::new() } else { format!(" response body: {told}") };
+    let (status, excerpt) = (answer.status(), answer.body_excerpt());
+    let body = if excerpt.is_empty() { String::new() } else { format!(" response body: {excerpt}") };
     Err(format!("failed to send log to loggly, http status code: {status}{body}").into())
 }
 

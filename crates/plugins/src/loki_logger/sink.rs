@@ -68,8 +68,8 @@ impl Sink for Loki {
             if answer.status() < 300 {
                 return Ok(());
             }
-            let (status, told) = (answer.status(), answer.told());
-            Err(format!("loki server returned status: {status}, body: {told}").into())
+            let (status, excerpt) = (answer.status(), answer.body_excerpt());
+            Err(format!("loki server returned status: {status}, body: {excerpt}").into())
         })
     }
 }

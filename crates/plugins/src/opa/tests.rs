@@ -61,8 +61,8 @@ fn question_describes_the_request() {
         let whole = &render(&input, &exchange)["input"];
         assert_eq!(whole["route"], json!({"id": "r", "name": "shop", "plugins": {"opa": {}}}));
         assert_eq!(whole["service"], json!({"id": "s", "hosts": ["a"]}));
-        let told = json!({"consumer_name": "jack", "credential_id": "c", "username": "jack"});
-        assert_eq!(whole["consumer"], told);
+        let consumer = json!({"consumer_name": "jack", "credential_id": "c", "username": "jack"});
+        assert_eq!(whole["consumer"], consumer);
     }
     let mut scene = Scene::new();
     let exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");

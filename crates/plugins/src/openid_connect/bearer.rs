@@ -35,7 +35,7 @@ pub(super) struct TokenRefusal {
 
 impl TokenRefusal {
     /// A reason that both may know.
-    pub(super) fn told(reason: impl Into<String>) -> TokenRefusal {
+    pub(super) fn shown(reason: impl Into<String>) -> TokenRefusal {
         let reason = reason.into();
         TokenRefusal { description: reason.clone(), reason }
     }
@@ -84,22 +84,22 @@ impl OpenidConnect {
         let verified = VerifiedTokens::of(local);
         let token = verified
             .read(raw.as_bytes())
-            .map_err(|fault| TokenRefusal::told(format!("invalid jwt: {}", fault.reason())))?;
+            .map_err(|fault| TokenRefusal::shown(format!("invalid jwt: {}", fault.reason())))?;
         let name = algorithm_of(raw).unwrap_or_default();
         let expected = self.config.token_signing_alg_values_expected.as_deref();
         match JwtAlgorithm::from_name(&name) {
             None if name == "none" && self.config.accept_none_alg => {}
             None if name == "none" => {
-                return Err(TokenRefusal::told("token uses 'none' alg but accept_none_alg is not enabled"));
+                return Err(TokenRefusal::shown("token uses 'none' alg but accept_none_alg is not enabled"));
             }
             _ if expected.is_some_and(|expected| expected != name) => {
-                return Err(TokenRefusal::told("token is signed by unexpected algorithm"));
+                return Err(TokenRefusal::shown("token is signed by unexpected algorithm"));
             }
             None => {
-                return Err(TokenRefusal::told("jwt signature verification failed: algorithm not supported"));
+                return Err(TokenRefusal::shown("jwt signature verification failed: algorithm not supported"));
             }
             Some(algorithm) if algorithm.is_symmetric() => {
-                return Err(TokenRefusal::told(
+                return Err(TokenRefusal::shown(
                     "jwt signature verification failed: the token is not signed by a public key",
                 ));
             }
@@ -114,7 +114,7 @@ impl OpenidConnect {
             ClaimRules { leeway_s: self.config.iat_slack, issuers: &issuers, ..ClaimRules::default() };
         let checked = rules.check(&token.claims, now_s);
         checked
-            .map_err(|fault| TokenRefusal::told(format!("jwt verification failed: {}", fault.reason())))?;
+            .map_err(|fault| TokenRefusal::shown(format!("jwt verification failed: {}", fault.reason())))?;
         Ok(Exact::from(&*token.exact))
     }
 
@@ -123,7 +123,7 @@ impl OpenidConnect {
         let validator = self.config.claim_validator.as_ref();
         let listed = validator.and_then(|validator| validator.issuer.as_ref()?.valid_issuers.clone());
         match listed {
-            Some(listed) if listed.is_empty() => Err(TokenRefusal::told("no issuer is trusted")),
+            Some(listed) if listed.is_empty() => Err(TokenRefusal::shown("no issuer is trusted")),
             Some(listed) => Ok(listed),
             None => match self.provider.discovery(local, &self.client.calls).await {
                 Ok(discovery) => Ok(vec![discovery.issuer.clone()]),

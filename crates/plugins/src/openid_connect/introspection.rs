@@ -104,7 +104,7 @@ impl OpenidConnect {
         let claims: Exact = crate::shared::api_call::parse_json_response(&answer, &endpoint.destination)
             .map_err(unavailable)?;
         if claims.get("active") != Some(&Value::Bool(true)) {
-            return Err(TokenRefusal::told("invalid token"));
+            return Err(TokenRefusal::shown("invalid token"));
         }
         let claims = Arc::new(claims);
         if let Some(kept_s) = self.kept_seconds(&claims, now_s) {

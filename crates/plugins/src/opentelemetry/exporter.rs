@@ -22,7 +22,7 @@ const WAIT_MAX_MS: u64 = 30_000;
 /// The longest answer that is read.
 const ANSWER_MAX_BYTES: usize = 64 * 1024;
 /// How many bytes of a refusal are logged.
-const TOLD_MAX_BYTES: usize = 200;
+const EXCERPT_MAX_BYTES: usize = 200;
 /// The path of OTLP over HTTP, and the method of OTLP over gRPC.
 const HTTP_PATH: &str = "/v1/traces";
 const GRPC_METHOD: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
@@ -99,8 +99,8 @@ impl Exporter {
         if (200..300).contains(&answer.status) {
             return Ok(());
         }
-        let told = String::from_utf8_lossy(&answer.body[..answer.body.len().min(TOLD_MAX_BYTES)]);
-        let reason = format!("{} answered with status {}: {told}", destination.uri(), answer.status);
+        let excerpt = String::from_utf8_lossy(&answer.body[..answer.body.len().min(EXCERPT_MAX_BYTES)]);
+        let reason = format!("{} answered with status {}: {excerpt}", destination.uri(), answer.status);
         let again_ms = matches!(answer.status, 429 | 502 | 503 | 504).then(|| asked_wait_ms(&answer.headers));
         Err(ExportRefusal { reason, again_ms })
     }
@@ -119,8 +119,8 @@ impl Exporter {
         if answer.status == 0 {
             return Ok(());
         }
-        let told: String = answer.message.chars().take(TOLD_MAX_BYTES).collect();
-        let reason = format!("{} answered with gRPC status {}: {told}", destination.uri(), answer.status);
+        let excerpt: String = answer.message.chars().take(EXCERPT_MAX_BYTES).collect();
+        let reason = format!("{} answered with gRPC status {}: {excerpt}", destination.uri(), answer.status);
         Err(ExportRefusal { reason, again_ms: GRPC_RETRIABLE.contains(&answer.status).then_some(0) })
     }
 }

@@ -93,7 +93,7 @@ impl CacheRules {
     /// How long a response with these fields is fresh from now; none if it is stale already.
     pub(super) fn freshness(&self, headers: &Headers, now_s: u64) -> Option<Freshness> {
         let directives = Directives::of(headers);
-        let told = match self.lifetime {
+        let stated_s = match self.lifetime {
             Lifetime::Fixed(_) => None,
             Lifetime::Response => lifetime_of(headers, &directives, now_s),
             Lifetime::ResponseOr(_) => {
@@ -101,8 +101,8 @@ impl CacheRules {
             }
         };
         let initial_age_s = initial_age(headers, now_s);
-        let fresh_s = match (told, self.lifetime) {
-            (Some(told), _) => told.saturating_sub(initial_age_s),
+        let fresh_s = match (stated_s, self.lifetime) {
+            (Some(stated_s), _) => stated_s.saturating_sub(initial_age_s),
             (None, Lifetime::Fixed(seconds) | Lifetime::ResponseOr(seconds)) => seconds,
             (None, Lifetime::Response) => 0,
         };
@@ -148,10 +148,10 @@ fn accel_expires(headers: &Headers, now_s: u64) -> Option<u64> {
 
 /// The age of a response that came just now (RFC 9111 section 4.2.3).
 fn initial_age(headers: &Headers, now_s: u64) -> u64 {
-    let told =
+    let stated_s =
         headers.get_known(FieldId::Age).and_then(|text| std::str::from_utf8(text).ok()?.trim().parse().ok());
     let apparent = date_of(headers, FieldId::Date).map_or(0, |date_s| now_s.saturating_sub(date_s));
-    apparent.max(told.unwrap_or_default())
+    apparent.max(stated_s.unwrap_or_default())
 }
 
 /// Whether the end of a body is told by its message, so that a cut one can be told from it.

@@ -72,14 +72,14 @@ impl SkywalkingReporter {
 
     /// Tells the server of the instance. That it fails does not hold segments back.
     async fn introduce(&self, client: &HttpClient) {
-        let told = if self.is_known.load(Ordering::Relaxed) {
+        let outcome = if self.is_known.load(Ordering::Relaxed) {
             self.alive.send(client, self.instance.clone()).await
         } else {
-            let told = self.properties.send(client, self.described.clone()).await;
-            self.is_known.store(told.is_ok(), Ordering::Relaxed);
-            told
+            let outcome = self.properties.send(client, self.described.clone()).await;
+            self.is_known.store(outcome.is_ok(), Ordering::Relaxed);
+            outcome
         };
-        if let Err(reason) = told {
+        if let Err(reason) = outcome {
             tracing::debug!(%reason, "the service instance could not be reported to SkyWalking");
         }
     }

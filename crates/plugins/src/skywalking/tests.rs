@@ -139,6 +139,6 @@ fn instance_is_kept_alive_after_it_is_known() {
             paths().ends_with(&[expected.to_owned(), "/v3/segments".to_owned()])
         });
     }
-    let told: Value = serde_json::from_slice(&server.requests()[0].body).unwrap();
-    assert_eq!(told["serviceInstance"], json!(host::read_machine_name()));
+    let reported: Value = serde_json::from_slice(&server.requests()[0].body).unwrap();
+    assert_eq!(reported["serviceInstance"], json!(host::read_machine_name()));
 }

@@ -101,7 +101,7 @@ impl LogService {
         if status == 200 {
             return Ok(());
         }
-        let reason = format!("got wrong status: {status}, body: {}", answer.told());
+        let reason = format!("got wrong status: {status}, body: {}", answer.body_excerpt());
         if FINAL_STATUSES.contains(&status) { Err(DeliveryFailure::last(reason)) } else { Err(reason.into()) }
     }
 }

@@ -61,6 +61,6 @@ pub(crate) fn execute_apply(arguments: &ApplyArguments) -> anyhow::Result<ExitCo
 /// Prints the revision that was made, and the one to go back to.
 pub(super) fn done(what: &str, outcome: &Value) {
     let [version, before] = ["revision", "before"].map(|name| outcome[name].as_u64().unwrap_or_default());
-    let told = format!("{what} as version {version}");
-    print(format_args!("{}; to go back: weir rollback {before}", Paint::for_stdout().good(&told)));
+    let message = format!("{what} as version {version}");
+    print(format_args!("{}; to go back: weir rollback {before}", Paint::for_stdout().good(&message)));
 }

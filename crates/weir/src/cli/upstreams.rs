@@ -198,14 +198,14 @@ fn health(node: &UpstreamNode) -> String {
         (health.tcp_failure, "TCP failures"),
         (health.timeout_failure, "timeouts"),
     ];
-    let told: Vec<String> = counts
+    let parts: Vec<String> = counts
         .iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{what} {count}"))
         .collect();
-    match told.is_empty() {
+    match parts.is_empty() {
         true => health.status.clone(),
-        false => format!("{} ({})", health.status, told.join(", ")),
+        false => format!("{} ({})", health.status, parts.join(", ")),
     }
 }
 

@@ -26,8 +26,8 @@ fn answer(weir: &Weir, method: &str, target: &str, key: &str) -> (u16, Value) {
 fn a_viewer_reads_and_an_admin_does_everything() {
     let keys = format!("admin:{BOSS},viewer:{GUEST}");
     let weir = Weir::builder(BINARY).own_admin_key().environment("WEIR_ADMIN_KEYS", &keys).start();
-    let told = weir.stderr().join("\n");
-    assert!(!told.contains("Admin key") && !weir.data().join("admin.key").exists(), "none is made: {told}");
+    let log = weir.stderr().join("\n");
+    assert!(!log.contains("Admin key") && !weir.data().join("admin.key").exists(), "none is made: {log}");
     assert_eq!(answer(&weir, "PUT", "routes/1", BOSS).0, 201);
     assert_eq!(answer(&weir, "GET", "routes/1", GUEST).0, 200);
     assert_eq!(answer(&weir, "GET", "routes", GUEST).0, 200);

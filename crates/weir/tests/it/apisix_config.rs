@@ -187,11 +187,11 @@ fn a_node_starts_from_a_realistic_file() {
     assert_eq!(node.ask("status", "GET", "/status/ready", "", &Value::Null).0, 200);
     assert_eq!(node.ask("metrics", "GET", "/apisix/prometheus/metrics", "", &Value::Null).0, 200);
     let warning = node.warning();
-    for told in [
+    for part in [
         "unknown here, objects with one of them are faulty: wolf-rbac",
         "config_provider (line 48: no apisix.yaml lies beside it",
     ] {
-        assert!(warning.contains(told), "{told} is not in {warning}");
+        assert!(warning.contains(part), "{part} is not in {warning}");
     }
     assert!(!warning.contains("enable_reuseport") && !warning.contains(BOSS), "{warning}");
     wait_for("the request is in the access log", || {

@@ -27,7 +27,7 @@ fn route_to(weir: &Weir, origin: &Origin) {
     weir.put("routes/1", json!({"uri": "/*", "enable_websocket": true, "upstream": upstream}));
 }
 
-fn told_to_upgrade(weir: &Weir) -> Outcome {
+fn run_upgrade(weir: &Weir) -> Outcome {
     let data = weir.data().to_string_lossy().into_owned();
     crate::command::weir(weir.directory(), &["upgrade", "--data", &data], &[])
 }
@@ -169,7 +169,7 @@ fn write_on_new_connection_survives_the_upgrade() {
 #[test]
 fn upgrade_command_prints_the_outcome() {
     let mut weir = gateway("workers: 1\n", &["--upgrade-grace", "1"]);
-    let outcome = told_to_upgrade(&weir);
+    let outcome = run_upgrade(&weir);
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{outcome:?}");
     let heir = weir.wait_for_successor(weir.pid());
     let expected = format!(
@@ -182,7 +182,7 @@ fn upgrade_command_prints_the_outcome() {
     assert!(weir.wait_until_gone().success());
     heir.terminate();
     heir.wait_until_gone();
-    let outcome = told_to_upgrade(&weir);
+    let outcome = run_upgrade(&weir);
     assert_eq!(outcome.code, 1);
     assert!(outcome.stderr.contains("no node runs on the data folder"), "{outcome:?}");
 }
@@ -217,7 +217,7 @@ fn failed_upgrade_leaves_old_process_serving() {
     let load = Load::start(weir.proxy(), "/");
     let check = |reason: &str| {
         let before = revision(&weir, "1");
-        let outcome = told_to_upgrade(&weir);
+        let outcome = run_upgrade(&weir);
         assert_eq!((outcome.code, outcome.stdout.as_str()), (1, ""), "{outcome:?}");
         let expected = format!("process {} goes on serving: ", weir.pid());
         assert!(outcome.stderr.contains(&expected) && outcome.stderr.contains(reason), "{outcome:?}");
@@ -244,7 +244,7 @@ fn failed_upgrade_leaves_old_process_serving() {
     check(&format!("cannot listen on {taken}"));
     // Once the cause is removed, the upgrade succeeds.
     weir.rewrite_settings("workers: 2\nadmin: 127.0.0.1:0\n");
-    assert_eq!(told_to_upgrade(&weir).code, 0);
+    assert_eq!(run_upgrade(&weir).code, 0);
     let _heir = weir.wait_for_successor(weir.pid());
     load.goes_on();
     assert!(load.stop() > 0);
@@ -380,7 +380,7 @@ fn service_manager_gets_the_main_process() {
     let path = folder.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
     manager.set_read_timeout(Some(testkit::WAIT_LIMIT)).unwrap();
-    let told = || {
+    let notice = || {
         let mut room = [0; 64];
         let length = manager.recv(&mut room).unwrap();
         String::from_utf8_lossy(&room[..length]).into_owned()
@@ -394,14 +394,14 @@ fn service_manager_gets_the_main_process() {
         .arguments(&["--grace", "30"])
         .environment("NOTIFY_SOCKET", path.to_str().unwrap())
         .start();
-    assert_eq!(told(), "READY=1");
+    assert_eq!(notice(), "READY=1");
     route_to(&weir, &origin);
     let mut client = Client::connect(weir.proxy());
     client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     origin.wait_for_requests(1);
     weir.upgrade();
     let heir = weir.wait_for_successor(weir.pid());
-    assert_eq!(told(), format!("MAINPID={}", heir.pid()));
+    assert_eq!(notice(), format!("MAINPID={}", heir.pid()));
     // Checked, because a service manager watches only its own children.
     let parent = parent_of(heir.pid());
     assert_ne!(parent, weir.pid(), "{} is the old process's child", heir.pid());
@@ -412,7 +412,7 @@ fn service_manager_gets_the_main_process() {
     heir.terminate();
     // systemd accepts messages of the main process only: the successor has sent none before, and its
     // predecessor none since.
-    assert_eq!(told(), "STOPPING=1\nEXTEND_TIMEOUT_USEC=40000000", "the time of `grace` and some more");
+    assert_eq!(notice(), "STOPPING=1\nEXTEND_TIMEOUT_USEC=40000000", "the time of `grace` and some more");
     heir.wait_until_gone();
 }
 

@@ -182,7 +182,7 @@ fn empty_fields_of_a_trusted_peer_are_replaced() {
     let origin = Origin::answering("ok");
     let weir = gateway(&origin, &["--trusted-addresses", "127.0.0.1"]);
     let host = ("Host", "shop.example:81");
-    let told = [
+    let sent = [
         host,
         ("X-Forwarded-Proto", "https"),
         ("X-Forwarded-Host", "outer.test"),
@@ -195,7 +195,7 @@ fn empty_fields_of_a_trusted_peer_are_replaced() {
         ("x-forwarded-port", Some("443")),
         ("forwarded", Some("for=10.1.1.1")),
     ];
-    check(&weir, &origin, &told, &kept);
+    check(&weir, &origin, &sent, &kept);
     let empty = [
         host,
         ("X-Forwarded-Proto", ""),

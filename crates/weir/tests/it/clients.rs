@@ -29,6 +29,6 @@ fn apisix_client_drives_what_it_knows() {
         .arg(origin.port().to_string())
         .output()
         .unwrap();
-    let (told, failed) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
-    assert!(run.status.success() && told.ends_with("done\n"), "{told}{failed}");
+    let (printed, failed) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert!(run.status.success() && printed.ends_with("done\n"), "{printed}{failed}");
 }

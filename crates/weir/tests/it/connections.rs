@@ -55,8 +55,8 @@ fn a_small_body_behind_its_head_can_be_sent_again() {
     let mut client = weir.client();
     assert_eq!(client.get("/").status, 200);
     client.send(b"PUT /again HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
-    let told = b"HTTP/1.1 100 Continue\r\n\r\n";
-    assert_eq!(client.read_bytes(told.len()), told);
+    let interim = b"HTTP/1.1 100 Continue\r\n\r\n";
+    assert_eq!(client.read_bytes(interim.len()), interim);
     client.send(b"again");
     assert_eq!(client.read_response(false).unwrap().status, 200);
     assert_eq!(asked_again(&origin), 2);

@@ -123,16 +123,16 @@ fn plugins_decide_about_ids_and_pages() {
 #[test]
 fn error_header_names_cause_phase_and_endpoint() {
     let (weir, origin) = gateway(&["--error-header=true"]);
-    let told = |path: &str| weir.get(path).header("x-weir-error").map(str::to_owned);
-    let dead = told("/dead").unwrap();
+    let header = |path: &str| weir.get(path).header("x-weir-error").map(str::to_owned);
+    let dead = header("/dead").unwrap();
     assert!(dead.starts_with("cause=connect_failed; phase=connect; endpoint=127.0.0.1:"), "{dead}");
     assert!(dead.ends_with("; attempts=1"), "{dead}");
     let node = origin.address();
     let broken = format!("cause=upstream_status; phase=wait; endpoint={node}; attempts=1");
-    assert_eq!(told("/broken"), Some(broken));
-    assert_eq!(told("/aborted").as_deref(), Some("cause=fault-injection; phase=rewrite; attempts=0"));
+    assert_eq!(header("/broken"), Some(broken));
+    assert_eq!(header("/aborted").as_deref(), Some("cause=fault-injection; phase=rewrite; attempts=0"));
     for path in ["/missing", "/locked", "/none"] {
-        assert_eq!(told(path), None, "{path}");
+        assert_eq!(header(path), None, "{path}");
     }
     let (weir, _origin) = gateway(&[]);
     for path in ["/dead", "/broken", "/aborted"] {
@@ -158,10 +158,10 @@ fn access_log_has_reason_of_each_error() {
             let line = lines.iter().find(|line| line.contains(&format!("\"uri\":\"{path}\"")))?;
             serde_json::from_str(line).ok()
         });
-        let told = |name: &str| line[name].as_str().unwrap().to_owned();
+        let field = |name: &str| line[name].as_str().unwrap().to_owned();
         assert_eq!(line["status"], status, "{line}");
         assert_eq!(
-            ["cause", "blame", "phase", "node", "plugin"].map(told),
+            ["cause", "blame", "phase", "node", "plugin"].map(field),
             [cause, blame, phase, at, plugin]
         );
         if path == "/none" {

@@ -234,8 +234,8 @@ fn objects_with_a_time_to_live_end_everywhere() {
     serves(&other, "/brief", 200);
     let leases = etcd.ctl(&["lease", "list"]);
     let lease = leases.lines().last().unwrap();
-    let told = etcd.ctl(&["lease", "timetolive", lease, "--keys"]);
-    assert!(told.contains("granted with TTL(60s)") && told.contains("/apisix/routes/brief"), "{told}");
+    let output = etcd.ctl(&["lease", "timetolive", lease, "--keys"]);
+    assert!(output.contains("granted with TTL(60s)") && output.contains("/apisix/routes/brief"), "{output}");
     // As etcd does at the end of the lease, without the wait.
     etcd.ctl(&["lease", "revoke", lease]);
     serves(&one, "/brief", 404);

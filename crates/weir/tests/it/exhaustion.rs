@@ -55,8 +55,8 @@ fn without_descriptors_new_clients_wait_for_one() {
     // The kernel completes their handshakes; the gateway cannot accept them.
     let mut waiting: Vec<Client> = (0..5).map(|_| weir.client()).collect();
     waiting.iter_mut().for_each(|client| client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"));
-    let told = |part: &str| weir.stderr().iter().filter(|line| line.contains(part)).count();
-    wait_until("the gateway says so", || told("raise the limit on open files") == 1);
+    let logged = |part: &str| weir.stderr().iter().filter(|line| line.contains(part)).count();
+    wait_until("the gateway says so", || logged("raise the limit on open files") == 1);
     let before = cpu_ticks(&weir);
     for _ in 0..50 {
         held.send(b"hello");
@@ -64,14 +64,14 @@ fn without_descriptors_new_clients_wait_for_one() {
         // Ten times the pause between two attempts to accept.
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert_eq!(told("raise the limit on open files"), 1, "once, not with every try");
+    assert_eq!(logged("raise the limit on open files"), 1, "once, not with every try");
     // Half a second: a busy loop would use 50 ticks of 10 ms.
     assert!(cpu_ticks(&weir) - before < 25, "it spins: {} ticks", cpu_ticks(&weir) - before);
     let_open(&weir, 1_000);
     for client in &mut waiting {
         assert_eq!(client.read_response(false).unwrap().status, 200, "served as soon as there is room");
     }
-    wait_until("the gateway says so", || told("accepted again") == 1);
+    wait_until("the gateway says so", || logged("accepted again") == 1);
 }
 
 #[test]

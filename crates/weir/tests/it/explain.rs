@@ -60,7 +60,7 @@ fn explaining_counts_nothing_and_says_what_is_left() {
 }
 
 #[test]
-fn plugins_and_destination_are_told() {
+fn plugins_and_destination_are_reported() {
     let origin = Origin::answering("x");
     let weir = gateway(&origin);
     let record = ask(&weir, json!({}));

@@ -90,15 +90,15 @@ fn faulty_object_keeps_form_and_rest_applies() {
     wait_until("the good new route is there", || weir.get("/c").status == 200);
     assert_eq!(weir.get("/a").status, 200, "the last good form of route 1");
     assert_eq!((weir.get("/a2").status, weir.get("/b").status, weir.get("/d").status), (404, 200, 503));
-    let told = faults(&weir);
+    let reported = faults(&weir);
     let line = |wanted: &str| text.lines().position(|line| line.contains(wanted)).unwrap() + 1;
     for (expected_line, reason) in
         [(line("colour"), "found colour"), (line("nowhere"), "upstream \"nowhere\" does not exist")]
     {
         let place = format!("resources.yaml:{expected_line}: ");
         assert!(
-            told.iter().any(|fault| fault.contains(&place) && fault.contains(reason)),
-            "{place}{reason}: {told:?}"
+            reported.iter().any(|fault| fault.contains(&place) && fault.contains(reason)),
+            "{place}{reason}: {reported:?}"
         );
     }
     wait_until("the log says so, too", || {
@@ -121,10 +121,10 @@ fn a_text_that_does_not_parse_changes_nothing() {
     let check = |text: &str, expected: &str| {
         weir.rewrite_resources(text);
         weir.reload();
-        let told = wait_for(&format!("the fault of {text:?} is told"), || {
+        let reported = wait_for(&format!("the fault of {text:?} is told"), || {
             Some(faults(&weir)).filter(|faults| faults.iter().any(|fault| fault.contains(expected)))
         });
-        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(reported.len(), 1, "{reported:?}");
         assert_eq!(weir.get("/a").status, 200);
         assert_eq!(revision(&weir), before);
     };

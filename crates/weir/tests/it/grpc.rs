@@ -76,8 +76,8 @@ fn check(weir: &Weir, checks: &[&str]) {
         .args(checks)
         .output()
         .unwrap();
-    let (told, failed) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
-    assert!(run.status.success(), "{told}{failed}");
+    let (printed, failed) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert!(run.status.success(), "{printed}{failed}");
 }
 
 /// Sets the route of the service to an upstream.

@@ -47,8 +47,8 @@ fn browser_client_calls_through_the_gateway() {
         .env("NODE_PATH", modules)
         .output()
         .unwrap();
-    let (told, failed) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
-    assert!(run.status.success() && told.ends_with("done\n"), "{told}{failed}");
+    let (printed, failed) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert!(run.status.success() && printed.ends_with("done\n"), "{printed}{failed}");
 }
 
 #[test]

@@ -109,8 +109,8 @@ fn elasticsearch_6_gets_documents_with_type() {
     let config = json!({"endpoint_addrs": [denied.url()], "field": {"index": "a"}});
     stage.log("2", "elasticsearch-logger", config);
     stage.get("/2");
-    let told = "elasticsearch server returned status: 401, body: who are you";
-    wait_until("the refusal is told", || stage.stderr().contains(told));
+    let message = "elasticsearch server returned status: 401, body: who are you";
+    wait_until("the refusal is told", || stage.stderr().contains(message));
 }
 
 #[test]

@@ -202,9 +202,9 @@ fn slow_log_server_costs_entries_only() {
     // The last request is logged when it ends, which may be after its client has read the response.
     wait_until("all are counted", || stage.metric(series, "result=\"dropped\"") == Some(30.0));
     assert_eq!(stage.metric("apisix_batch_process_entries", "route_id=\"slow\""), Some(20.0));
-    let told = |weir: &Weir| weir.stderr().iter().filter(|line| line.contains("a queue is full")).count();
-    wait_until("the loss is told", || told(&stage.weir) > 0);
-    assert_eq!(told(&stage.weir), 1, "once, not for each entry");
+    let notices = |weir: &Weir| weir.stderr().iter().filter(|line| line.contains("a queue is full")).count();
+    wait_until("the loss is told", || notices(&stage.weir) > 0);
+    assert_eq!(notices(&stage.weir), 1, "once, not for each entry");
     gate.set();
 }
 

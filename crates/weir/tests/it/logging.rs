@@ -89,7 +89,7 @@ fn unread_stderr_does_not_keep_it_from_ending() {
 }
 
 #[test]
-fn lost_lines_are_counted_and_told() {
+fn lost_lines_are_counted_and_reported() {
     let mut weir = Weir::builder(BINARY).unread_stderr().start();
     // Each change of the level is a message with the levels before and after.
     let level = |part: u32| {
@@ -109,8 +109,8 @@ fn lost_lines_are_counted_and_told() {
     let before = lost();
     assert!(before > 0, "1 MiB of messages is kept");
     weir.read_stderr();
-    let told = wait_for("the lost lines are told of", || lines_with(&weir, "lines of a log were lost").pop());
-    assert!(told.contains("error log") && number(&told, "lines") == before, "{told}");
+    let line = wait_for("the lost lines are told of", || lines_with(&weir, "lines of a log were lost").pop());
+    assert!(line.contains("error log") && number(&line, "lines") == before, "{line}");
     assert!(lines_with(&weir, "the log level was changed").len() as u64 >= 40 - before);
 }
 
@@ -141,7 +141,7 @@ fn failed_attempt_leaves_one_line_per_endpoint() {
 }
 
 #[test]
-fn retried_and_good_attempts_are_told_apart() {
+fn retried_and_good_attempts_are_distinguished() {
     let origin = Origin::answering("hello");
     let weir = Weir::start(BINARY);
     let dead = dead_address();

@@ -44,8 +44,8 @@ fn each_command_has_a_page_that_renders() {
 fn program_page_tells_statuses_and_signals() {
     let outcome = weir_with(&[], &["man"], &[]);
     assert_eq!(outcome.code, 0, "{outcome:?}");
-    for told in [".TH weir 1", "EXIT STATUS", "SIGNALS", "USR2", "WEIR_ADMIN_KEY", "weir\\-upgrade"] {
-        assert!(outcome.stdout.contains(told), "{told}: {}", outcome.stdout);
+    for part in [".TH weir 1", "EXIT STATUS", "SIGNALS", "USR2", "WEIR_ADMIN_KEY", "weir\\-upgrade"] {
+        assert!(outcome.stdout.contains(part), "{part}: {}", outcome.stdout);
     }
 }
 

@@ -20,8 +20,8 @@ fn python_at(weir: &Weir) -> Command {
 }
 
 fn check(run: &Output) {
-    let (told, failed) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
-    assert!(run.status.success(), "{told}{failed}");
+    let (printed, failed) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert!(run.status.success(), "{printed}{failed}");
 }
 
 #[test]

@@ -68,8 +68,8 @@ fn unit_and_drop_in_are_accepted_by_systemd() {
     assert_eq!(values(&of_runner, "MemoryDenyWriteExecute"), ["no"]);
     fs::write(folder.path().join("weir.service.d/plugin-runner.conf"), of_runner).unwrap();
     let arguments = ["verify", "--man=no", "--generators=no", "./weir.service"];
-    if let Some((is_good, told)) = verdict("systemd-analyze", &arguments, folder.path()) {
-        assert!(is_good && told.is_empty(), "{told}");
+    if let Some((is_good, output)) = verdict("systemd-analyze", &arguments, folder.path()) {
+        assert!(is_good && output.is_empty(), "{output}");
     }
 }
 
@@ -83,21 +83,21 @@ fn rotated_access_log_goes_on_in_a_new_file() {
     weir.get("/a");
     wait_until("a line is written", || fs::read_to_string(&log).is_ok_and(|text| !text.is_empty()));
     // The shipped sample, with the folder and the process of this test.
-    let told = "systemctl kill --signal=USR1 --kill-who=main weir.service";
+    let command = "systemctl kill --signal=USR1 --kill-who=main weir.service";
     let sample = read("packaging/logrotate/weir");
-    assert!(sample.contains(told), "{sample}");
+    assert!(sample.contains(command), "{sample}");
     let sample = sample
         .replace("/var/log/weir/*.log", log.to_str().unwrap())
-        .replace(told, &format!("kill -USR1 {}", weir.pid()));
+        .replace(command, &format!("kill -USR1 {}", weir.pid()));
     let rules = folder.path().join("rules");
     fs::write(&rules, sample).unwrap();
     // logrotate refuses a file with rules that other users may write.
     fs::set_permissions(&rules, fs::Permissions::from_mode(0o644)).unwrap();
     let arguments = ["--force", "--state", "state", "rules"];
-    let Some((is_good, told)) = verdict("logrotate", &arguments, folder.path()) else { return };
-    assert!(is_good, "{told}");
+    let Some((is_good, output)) = verdict("logrotate", &arguments, folder.path()) else { return };
+    assert!(is_good, "{output}");
     let moved = folder.path().join("access.log.1");
-    assert!(fs::read_to_string(&moved).unwrap().contains("GET /a "), "{told}");
+    assert!(fs::read_to_string(&moved).unwrap().contains("GET /a "), "{output}");
     wait_until("the log goes on in a new file", || {
         weir.get("/a");
         fs::read_to_string(&log).is_ok_and(|text| text.contains("GET /a "))

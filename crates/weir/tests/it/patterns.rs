@@ -95,11 +95,11 @@ fn undecided_edit_sends_no_local_reply() {
 #[test]
 fn body_is_not_searched_by_costly_patterns() {
     let weir = Weir::builder(BINARY).start();
-    let refused = |route: Value, told: &str| {
+    let refused = |route: Value, reason: &str| {
         let (status, answer) = weir.admin("PUT", "routes/1", route);
         let message = answer["error_msg"].as_str().unwrap_or_default();
         assert_eq!(status, 400, "{answer}");
-        assert!(message.contains(told), "{message}");
+        assert!(message.contains(reason), "{message}");
     };
     let upstream = json!({"nodes": {"127.0.0.1:1": 1}});
     for pattern in COSTLY {

@@ -85,8 +85,8 @@ fn file_is_planned_applied_and_rolled_back() {
     let history = user.run(&["history", "--limit", "3"]);
     let lines: Vec<Vec<&str>> =
         history.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
-    let told = |line: &[&'static str]| line.to_vec();
-    assert_eq!(lines[0], told(&["VERSION", "WHEN", "SOURCE", "OBJECTS", "BY"]));
+    let columns = |line: &[&'static str]| line.to_vec();
+    assert_eq!(lines[0], columns(&["VERSION", "WHEN", "SOURCE", "OBJECTS", "BY"]));
     let of =
         |line: &[&str]| (line[0].to_owned(), line[6].to_owned(), line[7].to_owned(), line[8..].join(" "));
     let expected = |version: &str, source: &str, objects: &str| {

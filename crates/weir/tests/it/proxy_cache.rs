@@ -39,12 +39,12 @@ fn numbered(fields: &'static [(&'static str, &'static str)]) -> Origin {
 }
 
 /// The cache status and the body of a response.
-fn told(response: &Response) -> (String, String) {
+fn status_and_body(response: &Response) -> (String, String) {
     (response.header("Apisix-Cache-Status").unwrap_or("-").to_owned(), response.text())
 }
 
 fn ask(weir: &Weir, path: &str, headers: &[(&str, &str)]) -> (String, String) {
-    told(&weir.client().request("GET", path, headers, b""))
+    status_and_body(&weir.client().request("GET", path, headers, b""))
 }
 
 /// The value of a metric with its labels.
@@ -65,14 +65,14 @@ fn second_request_is_a_hit() {
     let weir = cached(&origin, json!({}));
     check(ask(&weir, "/a?x=1", &[]), "MISS", "response 0");
     let hit = weir.get("/a?x=1");
-    check(told(&hit), "HIT", "response 0");
+    check(status_and_body(&hit), "HIT", "response 0");
     assert_eq!((hit.header("Content-Type"), hit.header("X-Own")), (Some("text/x"), Some("1")));
     let age: u64 = hit.header("Age").unwrap().parse().unwrap();
     assert!((5..60).contains(&age), "{age}");
     assert_eq!(hit.header_all("Date").len(), 1);
     check(ask(&weir, "/a?x=2", &[]), "MISS", "response 1");
     let head = weir.client().request("HEAD", "/a?x=1", &[], b"");
-    assert_eq!((head.header("Content-Length"), &*told(&head).0), (Some("10"), "HIT"));
+    assert_eq!((head.header("Content-Length"), &*status_and_body(&head).0), (Some("10"), "HIT"));
     wait_until("both hits are counted", || {
         metric(&weir, "weir_cache_requests_total{zone=\"memory_cache\",status=\"HIT\"}") == 2
     });
@@ -94,7 +94,7 @@ fn bypass_no_cache_and_purge() {
     assert_eq!((purge(), purge()), (200, 404));
     check(ask(&weir, "/a", &[]), "MISS", "response 3");
     let posted = weir.client().request("POST", "/a", &[], b"x");
-    check(told(&posted), "MISS", "response 4");
+    check(status_and_body(&posted), "MISS", "response 4");
     check(ask(&weir, "/a", &[]), "MISS", "response 5");
 }
 
@@ -190,11 +190,15 @@ fn ranges_and_conditions_are_answered_from_entry() {
     let weir = cached(&origin, json!({}));
     let get = |headers: &[(&str, &str)]| weir.client().request("GET", "/", headers, b"");
     let passed = get(&[("Range", "bytes=0-0")]);
-    assert_eq!((passed.status, &*told(&passed).0), (206, "MISS"), "a range that is not there is passed on");
-    check(told(&get(&[("If-None-Match", "\"a\"")])), "MISS", "0123456789");
+    assert_eq!(
+        (passed.status, &*status_and_body(&passed).0),
+        (206, "MISS"),
+        "a range that is not there is passed on"
+    );
+    check(status_and_body(&get(&[("If-None-Match", "\"a\"")])), "MISS", "0123456789");
     let part = get(&[("Range", "bytes=2-4")]);
     assert_eq!((part.status, part.header("Content-Range")), (206, Some("bytes 2-4/10")));
-    check(told(&part), "HIT", "234");
+    check(status_and_body(&part), "HIT", "234");
     assert_eq!(get(&[("Range", "bytes=2-4"), ("If-Range", "\"b\"")]).text(), "0123456789");
     let beyond = get(&[("Range", "bytes=10-")]);
     assert_eq!((beyond.status, beyond.header("Content-Range")), (416, Some("bytes */10")));
@@ -234,15 +238,15 @@ fn fifty_clients_make_one_request() {
     let weir = cached(&origin, json!({"coalesce_timeout": 50}));
     let proxy = weir.proxy();
     let clients: Vec<_> =
-        (0..50).map(|_| thread::spawn(move || told(&Client::connect(proxy).get("/")))).collect();
+        (0..50).map(|_| thread::spawn(move || status_and_body(&Client::connect(proxy).get("/")))).collect();
     assert!(asked.wait());
     wait_until("all clients are connected", || {
         metric(&weir, "apisix_nginx_http_current_connections{state=\"active\"}") >= 50
     });
     go.set();
-    let told: Vec<_> = clients.into_iter().map(|client| client.join().unwrap()).collect();
-    assert!(told.iter().all(|(_, body)| body == "once"), "{told:?}");
-    assert_eq!(told.iter().filter(|(status, _)| status == "MISS").count(), 1);
+    let answers: Vec<_> = clients.into_iter().map(|client| client.join().unwrap()).collect();
+    assert!(answers.iter().all(|(_, body)| body == "once"), "{answers:?}");
+    assert_eq!(answers.iter().filter(|(status, _)| status == "MISS").count(), 1);
     assert_eq!(origin.requests().len(), 1);
 }
 
@@ -295,7 +299,7 @@ fn edits_of_other_plugins_run_on_hits() {
     weir.put("routes/1", json!({"uri": "/*", "plugins": plugins, "upstream": upstream}));
     for status in ["MISS", "HIT"] {
         let response = weir.get("/");
-        check(told(&response), status, "edited 0");
+        check(status_and_body(&response), status, "edited 0");
         assert_eq!(response.header_all("X-New"), ["1"]);
     }
 }

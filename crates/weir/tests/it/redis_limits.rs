@@ -35,7 +35,7 @@ fn remaining(response: &Response) -> Option<&str> {
     response.header("x-ratelimit-remaining")
 }
 
-fn wait_until_told(weir: &Weir, words: &str) {
+fn wait_until_logged(weir: &Weir, words: &str) {
     wait_until(&format!("the error log says {words}"), || {
         weir.stderr().iter().any(|line| line.contains(words))
     });
@@ -173,7 +173,7 @@ fn redis_that_is_gone_fails_closed_until_it_is_back() {
         redis.restart();
         wait_until("requests are counted again", || weir.get("/").status == 200);
     }
-    wait_until_told(&weir, "requests cannot be counted in Redis");
+    wait_until_logged(&weir, "requests cannot be counted in Redis");
     let metrics = Client::connect(weir.address("metrics")).get("/apisix/prometheus/metrics").text();
     for plugin in ["limit-count", "limit-req", "limit-conn"] {
         let series = format!("weir_plugin_call_failures_total{{plugin=\"{plugin}\"}} ");
@@ -207,10 +207,10 @@ fn login_and_certificate_are_checked() {
     check(&trusting, tls(true, "gw", "wrong-secret"), 500);
     check(&trusting, json!({"redis_password": "top-secret"}), 200);
     check(&trusting, json!({}), 500);
-    wait_until_told(&trusting, "WRONGPASS");
-    wait_until_told(&trusting, "NOAUTH");
-    let told = trusting.stderr().join("\n");
-    assert!(!told.contains("-secret"), "{told}");
+    wait_until_logged(&trusting, "WRONGPASS");
+    wait_until_logged(&trusting, "NOAUTH");
+    let logged = trusting.stderr().join("\n");
+    assert!(!logged.contains("-secret"), "{logged}");
     let keys = |arguments: &[&str]| {
         let login = ["--user", "default", "--pass", "top-secret", "--no-auth-warning"];
         redis.cli(&[&login, arguments, &["KEYS", "plugin-limit-count:*"]].concat())
@@ -299,7 +299,7 @@ fn server_that_is_no_redis_fails_closed() {
     route(&weir, &origin, "limit-count", &with(json!({"count": 1, "time_window": 1}), &policy));
     let refused = weir.get("/");
     assert_eq!((refused.status, refused.json()), (500, json!({"error_msg": "failed to limit count"})));
-    wait_until_told(&weir, "does not speak the protocol of Redis");
+    wait_until_logged(&weir, "does not speak the protocol of Redis");
 }
 
 #[test]

@@ -59,10 +59,10 @@ impl Known {
         let path = request.path().replace("%3A", ":");
         let (kind, id) = match path.strip_prefix("/v1/agent/").and_then(|rest| rest.split_once('/')) {
             Some(("service", "register")) => {
-                let told: Value = serde_json::from_slice(&request.body).unwrap();
-                let address = format!("{}:{}", told["Address"].as_str().unwrap(), told["Port"]);
+                let service: Value = serde_json::from_slice(&request.body).unwrap();
+                let address = format!("{}:{}", service["Address"].as_str().unwrap(), service["Port"]);
                 self.address = Some(address.parse().unwrap());
-                let id = told["ID"].as_str().unwrap().to_owned();
+                let id = service["ID"].as_str().unwrap().to_owned();
                 self.services.insert(id.clone());
                 ("register", id)
             }

@@ -243,11 +243,11 @@ fn hostile_vault_opens_nothing_and_delays_nothing() {
     let weir = builder("60000").start();
     weir.put("secrets/vault/1", vault.manager("kv/apisix"));
     protect(&weir, &origin, REFERENCE);
-    let check = |what: &str, told: &str, behaviour: Box<Behaviour>| {
+    let check = |what: &str, reason: &str, behaviour: Box<Behaviour>| {
         let seen = vault.origin.requests().len();
         vault.answers(behaviour);
         vault.origin.wait_for_requests(seen + 2);
-        wait_until(what, || weir.stderr().iter().any(|line| line.contains(told)));
+        wait_until(what, || weir.stderr().iter().any(|line| line.contains(reason)));
         for key in ["evil-key", REFERENCE, ""] {
             assert_eq!(status_with(&weir, key), 401, "{what}: {key}");
         }
@@ -283,12 +283,12 @@ fn hostile_vault_opens_nothing_and_delays_nothing() {
     });
     assert!(!weir.stderr().iter().any(|line| line.contains("wr0ng-t0k3n") || line.contains(TOKEN)));
     // An address out of bounds, or an unsupported scheme: reported without a request.
-    for (manager, told) in [
+    for (manager, reason) in [
         (json!({"uri": "http://169.254.169.254", "prefix": "kv", "token": "t"}), "link-local"),
         (json!({"uri": "ftp://vault", "prefix": "kv", "token": "t"}), "scheme ftp"),
     ] {
         weir.put("secrets/vault/1", manager);
-        wait_until(told, || weir.stderr().iter().any(|line| line.contains(told)));
+        wait_until(reason, || weir.stderr().iter().any(|line| line.contains(reason)));
     }
     vault.holds(PATH, json!({"key": "good-key"}));
     weir.put("secrets/vault/1", vault.manager("kv/apisix"));

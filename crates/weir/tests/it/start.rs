@@ -73,13 +73,13 @@ fn listeners_are_several_or_off() {
 #[test]
 fn admin_key_is_made_once_and_only_path_printed() {
     let running = Weir::builder(BINARY).own_admin_key().start();
-    let told = running.stderr().join("\n");
-    let path = told.lines().find_map(|line| line.strip_prefix("Admin key: in ")).expect(&told).to_owned();
+    let stderr = running.stderr().join("\n");
+    let path = stderr.lines().find_map(|line| line.strip_prefix("Admin key: in ")).expect(&stderr).to_owned();
     let key = fs::read_to_string(&path).unwrap();
     let key = key.trim();
     assert!(key.len() >= 32, "{key}");
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(!told.contains(key) && !running.stdout().join("\n").contains(key), "no terminal, no key");
+    assert!(!stderr.contains(key) && !running.stdout().join("\n").contains(key), "no terminal, no key");
     let asks = |weir: &Weir, key: &str| weir.admin_raw("GET", "routes", &[("X-API-KEY", key)], b"").status;
     assert_eq!((asks(&running, key), asks(&running, ADMIN_KEY)), (200, 401));
     let running = running.restart();

@@ -143,8 +143,8 @@ fn tcp_logger_retries_and_counts_what_is_lost() {
     stage.log("lost", "tcp-logger", address, json!({}));
     stage.ask("lost", 0..3);
     wait_until("the entries are given up", || stage.counted("lost", "failed") == 3);
-    let told = format!("failed to connect to TCP server: host[127.0.0.1] port[{}] err: ", address.port());
-    wait_until("the loss is in the log", || stage.weir.stderr().join("\n").contains(&told));
+    let reason = format!("failed to connect to TCP server: host[127.0.0.1] port[{}] err: ", address.port());
+    wait_until("the loss is in the log", || stage.weir.stderr().join("\n").contains(&reason));
     stage.log("later", "tcp-logger", address, json!({"max_retry_count": 1_000, "retry_delay": 0}));
     stage.ask("later", 0..1);
     let server = Collector::on(TcpListener::bind(address).unwrap());
@@ -306,9 +306,9 @@ fn error_log_is_reported_and_not_its_report() {
     report(address);
     let server = Collector::on(listener);
     stage.ask("lost", 0..1);
-    let told = "entries could not be delivered and are lost";
+    let notice = "entries could not be delivered and are lost";
     let text = wait_for("the line is reported", || {
-        server.connections().into_iter().find(|text| text.contains(told))
+        server.connections().into_iter().find(|text| text.contains(notice))
     });
     assert!(text.contains("tcp-logger") || text.contains("tcp logger"), "{text}");
     assert!(text.ends_with('\n') && !text.contains(" INFO "), "{text}");

@@ -79,9 +79,9 @@ fn retried_request_shows_both_attempts() {
     let mut reader = Reader::open(&weir, "q=route:bad&timeline=1");
     assert_eq!(weir.get("/bad/7?k=1").status, 200);
     let record = reader.request();
-    let told = |name: &str| record[name].as_str().unwrap_or_default().to_owned();
+    let field = |name: &str| record[name].as_str().unwrap_or_default().to_owned();
     assert_eq!(
-        (told("path").as_str(), told("route_name").as_str(), told("upstream").as_str()),
+        (field("path").as_str(), field("route_name").as_str(), field("upstream").as_str()),
         ("/bad/7?k=1", "to-orders", "orders"),
         "{record}"
     );

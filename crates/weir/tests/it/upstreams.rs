@@ -167,7 +167,7 @@ fn lower_priorities_are_for_when_no_higher_is_left() {
 }
 
 #[test]
-fn the_host_is_passed_as_told() {
+fn the_host_is_passed_as_configured() {
     let origin = Origin::echoing();
     let port = origin.port();
     let check = |more: &str, want: &str| {

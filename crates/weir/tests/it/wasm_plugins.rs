@@ -203,8 +203,8 @@ fn module_that_does_not_fit_ends_the_start() {
     std::fs::write(&path, b"\0asm\x01\0\0\0").unwrap();
     let settings = json!({ "wasm": { "plugins": [{ "name": "faulty", "priority": 1, "file": path }] } });
     let exited = Weir::builder(BINARY).settings(&settings.to_string()).try_start().err().unwrap();
-    let told = format!("{exited:?}");
-    assert!(told.contains("faulty.wasm") && told.contains("proxy_abi_version"), "{told}");
+    let report = format!("{exited:?}");
+    assert!(report.contains("faulty.wasm") && report.contains("proxy_abi_version"), "{report}");
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn memory_of_a_module_returns_when_nothing_uses_it() {
 
 #[test]
 #[allow(clippy::print_stdout, reason = "a skipped test says so")]
-fn refused_executable_memory_is_told_with_the_remedy() {
+fn refused_executable_memory_is_reported_with_the_remedy() {
     // As `MemoryDenyWriteExecute` of a unit does it (prctl(2), PR_SET_MDWE); status 75 where the kernel has
     // no such call.
     let script = "import ctypes, os, sys\n\
@@ -236,7 +236,7 @@ fn refused_executable_memory_is_told_with_the_remedy() {
         println!("skipped, because the kernel has no PR_SET_MDWE");
         return;
     }
-    let told = String::from_utf8_lossy(&check.stderr);
-    assert_eq!(check.status.code(), Some(1), "{told}");
-    assert!(told.contains("cannot be made executable") && told.contains("plugin-runner.conf"), "{told}");
+    let fault = String::from_utf8_lossy(&check.stderr);
+    assert_eq!(check.status.code(), Some(1), "{fault}");
+    assert!(fault.contains("cannot be made executable") && fault.contains("plugin-runner.conf"), "{fault}");
 }

@@ -28,8 +28,8 @@ fn each_alert_fires_for_its_fault_only() {
     for alert in alerts() {
         assert!(tests.contains(&format!("  - name: {alert}\n")), "{alert} has no unit test");
     }
-    let told = run("promtool", &["test", "rules", "weir-alerts-test.yml"], FOLDER).text();
-    assert!(told.contains("SUCCESS"), "{told}");
+    let report = run("promtool", &["test", "rules", "weir-alerts-test.yml"], FOLDER).text();
+    assert!(report.contains("SUCCESS"), "{report}");
 }
 
 #[test]

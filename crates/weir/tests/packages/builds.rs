@@ -32,10 +32,10 @@ fn two_builds_write_the_same_bytes() {
 #[test]
 fn checksums_match_every_package() {
     let out = packages();
-    let told = output(Command::new("sha256sum").args(["--check", "--strict", "SHA256SUMS"]).current_dir(out));
+    let sums = output(Command::new("sha256sum").args(["--check", "--strict", "SHA256SUMS"]).current_dir(out));
     // All files but the sums.
-    assert_eq!(told.lines().count(), fs::read_dir(out).unwrap().count() - 1, "{told}");
-    assert!(told.lines().all(|line| line.ends_with(": OK")), "{told}");
+    assert_eq!(sums.lines().count(), fs::read_dir(out).unwrap().count() - 1, "{sums}");
+    assert!(sums.lines().all(|line| line.ends_with(": OK")), "{sums}");
 }
 
 #[test]
@@ -46,11 +46,11 @@ fn missing_tool_is_named_with_its_package() {
         symlink(path.trim(), folder.join(tool)).unwrap();
     }
     let mut command = build(stand_in(), &folder.join("out"));
-    let told = failure(command.args(["--only", "rpm"]).env("PATH", &folder));
-    assert_eq!(told, "package: strip is missing; install binutils, or run lab/install.sh package\n");
+    let message = failure(command.args(["--only", "rpm"]).env("PATH", &folder));
+    assert_eq!(message, "package: strip is missing; install binutils, or run lab/install.sh package\n");
     symlink("/usr/bin/strip", folder.join("strip")).unwrap();
-    let told = failure(&mut command);
-    assert_eq!(told, "package: rpmbuild is missing; install rpm, or run lab/install.sh package\n");
+    let message = failure(&mut command);
+    assert_eq!(message, "package: rpmbuild is missing; install rpm, or run lab/install.sh package\n");
 }
 
 #[test]
@@ -59,8 +59,8 @@ fn bad_arguments_are_refused_with_a_reason() {
     let script = folder.join("script");
     fs::write(&script, "#!/bin/sh\n").unwrap();
     let check = |program: &str, arguments: &[&str], reason: &str| {
-        let told = failure(build(program.as_ref(), &folder.join("out")).args(arguments));
-        assert!(told.starts_with("package: ") && told.contains(reason), "{arguments:?}: {told}");
+        let message = failure(build(program.as_ref(), &folder.join("out")).args(arguments));
+        assert!(message.starts_with("package: ") && message.contains(reason), "{arguments:?}: {message}");
     };
     let good = stand_in().to_str().unwrap();
     check(good, &["--version", "1.0"], "--version 1.0: not a version such as 1.2.3");
@@ -68,6 +68,6 @@ fn bad_arguments_are_refused_with_a_reason() {
     check("/nowhere/weir", &[], "--binary /nowhere/weir: no such file");
     check(script.to_str().unwrap(), &[], "script");
     let mut command = build(stand_in(), &folder.join("out"));
-    let told = failure(command.env("SOURCE_DATE_EPOCH", "yesterday"));
-    assert!(told.contains("SOURCE_DATE_EPOCH=yesterday: not a number of seconds since 1970"), "{told}");
+    let message = failure(command.env("SOURCE_DATE_EPOCH", "yesterday"));
+    assert!(message.contains("SOURCE_DATE_EPOCH=yesterday: not a number of seconds since 1970"), "{message}");
 }

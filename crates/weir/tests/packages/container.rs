@@ -56,8 +56,8 @@ fn container_serves_without_rights_and_stops() {
 
     assert_has_no_rights(&container);
     // The same command is the health check of engines that have one.
-    let told = container.exec(&["/usr/bin/weir", "status"]);
-    assert!(told.contains("revision"), "{told}");
+    let report = container.exec(&["/usr/bin/weir", "status"]);
+    assert!(report.contains("revision"), "{report}");
     for (port, path) in [(7085, "/status/ready"), (9091, "/apisix/prometheus/metrics")] {
         let answer = container.curl(&[&format!("http://127.0.0.1:{port}{path}")]);
         assert!(answer.starts_with("HTTP/1.1 200"), "{port}: {answer}");

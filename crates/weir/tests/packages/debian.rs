@@ -79,8 +79,8 @@ fn deb_sums_and_size_match_its_files() {
     let on_disk = run("du", &[&"-sk", &"--apparent-size", &root]);
     let on_disk: u64 = on_disk.split_whitespace().next().unwrap().parse().unwrap();
     assert!(kilobytes.abs_diff(on_disk) < 300, "{kilobytes} KiB stated, {on_disk} KiB unpacked");
-    let told = run(root.join("usr/bin/weir").to_str().unwrap(), &[&"version"]);
-    assert!(told.contains(VERSION), "{told}");
+    let printed = run(root.join("usr/bin/weir").to_str().unwrap(), &[&"version"]);
+    assert!(printed.contains(VERSION), "{printed}");
 }
 
 #[test]
@@ -89,8 +89,8 @@ fn shipped_settings_pass_the_check() {
     run("dpkg-deb", &[&"-x", &package(".deb"), &root]);
     let program = root.join("usr/bin/weir");
     for file in ["etc/weir/weir.yaml", "usr/share/doc/weir/examples/weir.yaml"] {
-        let told = run(program.to_str().unwrap(), &[&"check", &root.join(file)]);
-        assert!(told.trim_end().ends_with("ok"), "{file}: {told}");
+        let printed = run(program.to_str().unwrap(), &[&"check", &root.join(file)]);
+        assert!(printed.trim_end().ends_with("ok"), "{file}: {printed}");
     }
 }
 

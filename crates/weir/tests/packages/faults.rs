@@ -52,13 +52,13 @@ fn port_in_use_is_named_with_its_setting() {
     assert!((1..=10).contains(&restarts), "{restarts} restarts");
     // Root sees the process as well.
     let holder = root.property_of("other", "MainPID");
-    let told = root.run(
+    let refused = root.run(
         "cd /root && /usr/bin/weir run --data data --admin off --control off --status off --metrics off",
     );
     assert!(
-        told.text.contains(&format!("or stop process {holder} (weir), which listens there")),
+        refused.text.contains(&format!("or stop process {holder} (weir), which listens there")),
         "{}",
-        told.text
+        refused.text
     );
 }
 

@@ -64,9 +64,9 @@ fn dashboard_makes_a_route_within_three_minutes() {
     walk.args(["--test", "tests/real/newcomer.test.mjs"]).current_dir(host::root().join("web"));
     walk.env("WEIR_URL", format!("http://{ADMIN}")).env("WEIR_KEY", root.admin_key());
     walk.env("WEIR_PROXY", PROXY.to_string()).env("WEIR_ORIGIN", ORIGIN);
-    let told = host::run(&mut walk);
+    let report = host::run(&mut walk);
     let took = begin.elapsed();
     println!("a route of the dashboard answers {took:.1?} after the package");
-    assert!(told.contains(" pass 1\n") && told.contains(" skipped 0\n"), "{told}");
+    assert!(report.contains(" pass 1\n") && report.contains(" skipped 0\n"), "{report}");
     assert!(took < DASHBOARD_LIMIT, "{took:?}");
 }

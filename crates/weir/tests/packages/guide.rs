@@ -76,11 +76,11 @@ fn run_all(root: &CleanRoot, steps: &[Step]) {
     root.must("bash /root/script </dev/null >/dev/null 2>&1");
     for (index, step) in steps.iter().enumerate() {
         let read = |name: &str| fs::read_to_string(root.path(&format!("/root/{name}-{index}"))).unwrap();
-        let (told, status) = (read("told"), read("status"));
+        let (printed, status) = (read("told"), read("status"));
         let fails = step.shown.contains("cannot access");
-        assert_eq!(status.trim() == "0", !fails, "{}: status {status}{told}", step.command);
+        assert_eq!(status.trim() == "0", !fails, "{}: status {status}{printed}", step.command);
         if !step.shown.is_empty() {
-            assert_eq!(told.trim_end(), step.shown, "{}", step.command);
+            assert_eq!(printed.trim_end(), step.shown, "{}", step.command);
         }
     }
 }

@@ -59,10 +59,10 @@ pub(crate) fn unpack(root: &Path) {
 #[test]
 fn skopeo_reads_the_archive() {
     let archive = format!("oci-archive:{}", package("-oci.tar").display());
-    let told: Value = serde_json::from_str(&run("skopeo", &[&"inspect", &archive])).unwrap();
-    assert_eq!((&told["Architecture"], &told["Os"]), (&"amd64".into(), &"linux".into()));
-    assert_eq!(told["Labels"]["org.opencontainers.image.version"], VERSION);
-    assert_eq!(told["Layers"].as_array().unwrap().len(), 1);
+    let inspected: Value = serde_json::from_str(&run("skopeo", &[&"inspect", &archive])).unwrap();
+    assert_eq!((&inspected["Architecture"], &inspected["Os"]), (&"amd64".into(), &"linux".into()));
+    assert_eq!(inspected["Labels"]["org.opencontainers.image.version"], VERSION);
+    assert_eq!(inspected["Layers"].as_array().unwrap().len(), 1);
     // Copied as a registry would take it: skopeo checks all digests.
     let copied = folder("oci-copied");
     run("skopeo", &[&"copy", &"--quiet", &archive, &format!("dir:{}", copied.display())]);
@@ -71,8 +71,8 @@ fn skopeo_reads_the_archive() {
 
 #[test]
 fn image_runs_as_a_user_with_a_data_volume() {
-    let told = configuration();
-    let config = &told["config"];
+    let image = configuration();
+    let config = &image["config"];
     assert_eq!(config["User"], "65532:65532");
     assert_eq!(config["Entrypoint"], serde_json::json!(["/usr/bin/weir"]));
     assert_eq!(config["Cmd"], serde_json::json!(["run"]));
@@ -80,7 +80,7 @@ fn image_runs_as_a_user_with_a_data_volume() {
     let layer = blob(&manifest()["layers"][0]);
     let unpacked = run("sh", &[&"-c", &"gzip -dc \"$1\" | sha256sum", &"sh", &layer]);
     let digest = unpacked.split_whitespace().next().unwrap();
-    assert_eq!(told["rootfs"]["diff_ids"], serde_json::json!([format!("sha256:{digest}")]));
+    assert_eq!(image["rootfs"]["diff_ids"], serde_json::json!([format!("sha256:{digest}")]));
 }
 
 #[test]
@@ -107,8 +107,8 @@ fn image_has_the_program_and_few_files() {
     let bytes = fs::metadata(package("-oci.tar")).unwrap().len();
     // The debug build is larger, and has its libraries with it.
     assert!(!is_static || bytes <= IMAGE_MAX_BYTES, "{bytes} bytes");
-    let told = output(
+    let printed = output(
         Command::new(program()).arg("check").arg(crate::pack::repository().join("packaging/oci/weir.yaml")),
     );
-    assert!(told.trim_end().ends_with("ok"), "{told}");
+    assert!(printed.trim_end().ends_with("ok"), "{printed}");
 }

@@ -65,8 +65,8 @@ fn store_of_0_1_0_is_raised_and_a_copy_kept() {
     let arguments = ["--data", data.to_str().unwrap()];
     let mut weir = Weir::builder(BINARY).arguments(&arguments).start();
     serves_the_old_objects(&weir);
-    let told = weir.stderr().join("\n");
-    assert!(told.contains(&*copy.to_string_lossy()) && told.contains("a copy was kept"), "{told}");
+    let logged = weir.stderr().join("\n");
+    assert!(logged.contains(&*copy.to_string_lossy()) && logged.contains("a copy was kept"), "{logged}");
     assert_eq!(weir.admin("GET", "routes/kept", Value::Null).1["modifiedIndex"], 1);
     weir.put("routes/new", json!({"uri": "/new", "plugins": {"mocking": {"response_example": "new"}}}));
     wait_until("the new route answers", || weir.get("/new").status == 200);
@@ -98,10 +98,10 @@ fn copy_that_cannot_be_kept_stops_the_start() {
     let before = fs::read(data.join("store.redb")).unwrap();
     // A folder in the place of the copy cannot be replaced by a file, not even by root.
     fs::create_dir_all(data.join("store.redb.format-1/full")).unwrap();
-    let (code, told) = refused(&data);
-    assert_eq!(code, Some(1), "{told}");
+    let (code, message) = refused(&data);
+    assert_eq!(code, Some(1), "{message}");
     for part in ["store.redb has the format 1 of an older version", "store.redb.format-1 cannot be kept"] {
-        assert!(told.contains(part), "{part} is not in\n{told}");
+        assert!(message.contains(part), "{part} is not in\n{message}");
     }
     assert_eq!(fs::read(data.join("store.redb")).unwrap().len(), before.len());
 }
@@ -112,12 +112,12 @@ fn store_of_a_newer_format_is_refused() {
     unpack(NEWER_STORE, folder.path());
     let store = folder.path().join("store.redb");
     let before = fs::read(&store).unwrap();
-    let (code, told) = refused(folder.path());
-    assert_eq!(code, Some(78), "{told}");
+    let (code, message) = refused(folder.path());
+    assert_eq!(code, Some(78), "{message}");
     for part in
         ["has store format 3, this version knows 2", "start the newer version again", "store.redb.format-2"]
     {
-        assert!(told.contains(part), "{part} is not in\n{told}");
+        assert!(message.contains(part), "{part} is not in\n{message}");
     }
     assert_eq!(fs::read(&store).unwrap().len(), before.len());
 }

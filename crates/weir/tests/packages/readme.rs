@@ -50,8 +50,8 @@ fn readme_alone_leads_to_a_request_in_a_minute() {
     for (index, step) in steps.iter().enumerate() {
         let read = |name: &str| fs::read_to_string(root.path(&format!("/root/{name}-{index}"))).unwrap();
         if let Some(shown) = step.output.as_deref().filter(|shown| !shown.is_empty()) {
-            let told = read("told");
-            assert!(is_shown(shown, &told), "{}: {}\n{told}{}", step.place, step.command, read("faults"));
+            let output = read("told");
+            assert!(is_shown(shown, &output), "{}: {}\n{output}{}", step.place, step.command, read("faults"));
         }
     }
     println!("the first answer came after {took:.1?}");

@@ -81,10 +81,10 @@ fn rpm_upgrade_keeps_a_changed_config_file() {
     assert_eq!(fs::read_to_string(&config).unwrap(), "log_level: warn\n");
     let installed = |root: &Path| run("rpm", &[&"--root", &root, &"-q", &"weir"]);
     assert_eq!(installed(&root), "weir-0.10.0-1.x86_64\n");
-    let told = failure(&mut on_root(&root, "-U", &old));
+    let fault = failure(&mut on_root(&root, "-U", &old));
     assert!(
-        told.contains("weir-0.10.0-1.x86_64 (which is newer than weir-0.9.0-1.x86_64) is already installed"),
-        "{told}"
+        fault.contains("weir-0.10.0-1.x86_64 (which is newer than weir-0.9.0-1.x86_64) is already installed"),
+        "{fault}"
     );
     output(Command::new("rpm").arg("--root").arg(&root).args(["-e", "--noscripts", "weir"]));
     assert!(!root.join("usr/bin/weir").exists());
@@ -98,7 +98,7 @@ fn rpm_installs_the_program_into_an_empty_root() {
     }
     let root = folder("rpm-whole-root");
     output(&mut on_root(&root, "-i", &package(".rpm")));
-    let told =
+    let printed =
         run(root.join("usr/bin/weir").to_str().unwrap(), &[&"check", &root.join("etc/weir/weir.yaml")]);
-    assert!(told.trim_end().ends_with("ok"), "{told}");
+    assert!(printed.trim_end().ends_with("ok"), "{printed}");
 }

@@ -84,11 +84,11 @@ fn reload_applies_or_names_the_restart() {
 #[test]
 fn unit_is_little_exposed() {
     let Some(root) = installed::boot() else { return };
-    let told = root.must("systemd-analyze --no-pager security weir.service");
-    let last = told.lines().last().unwrap();
+    let report = root.must("systemd-analyze --no-pager security weir.service");
+    let last = report.lines().last().unwrap();
     println!("{last}");
     let score = last.split_once("weir.service: ").unwrap().1.split(' ').next().unwrap();
-    assert!(score.parse::<f64>().unwrap() < EXPOSURE_MAX, "{told}");
+    assert!(score.parse::<f64>().unwrap() < EXPOSURE_MAX, "{report}");
     // The rules of the sandbox were written for a service that works in it: nothing was refused so far.
     assert!(!root.journal().contains("ERROR"), "{}", root.journal());
 }

@@ -30,8 +30,8 @@ fn tar_ball_unpacks_to_a_program_and_its_files() {
         assert!(fs::metadata(root.join(file)).is_ok_and(|file| file.len() > 0), "{file}");
     }
     let program = root.join("weir");
-    let told = run(program.to_str().unwrap(), &[&"check", &root.join("weir.yaml")]);
-    assert!(told.trim_end().ends_with("ok"), "{told}");
+    let printed = run(program.to_str().unwrap(), &[&"check", &root.join("weir.yaml")]);
+    assert!(printed.trim_end().ends_with("ok"), "{printed}");
 }
 
 #[test]

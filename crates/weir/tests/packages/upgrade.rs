@@ -44,7 +44,7 @@ fn upgrade_under_load_loses_no_request() {
     let before = root.property("MainPID");
     let revision = root.admin("GET", "routes/1", &Value::Null).1["modifiedIndex"].clone();
     let load = Load::start(&root);
-    let told = root.install(&newer);
+    let printed = root.install(&newer);
     // Until then it serves the connections that clients had kept.
     wait_until("the old process has ended", || !root.path(&format!("/proc/{before}")).exists());
     let loaded = load.stop();
@@ -54,11 +54,11 @@ fn upgrade_under_load_loses_no_request() {
         loaded.per_second,
         loaded.lost.len()
     );
-    assert!(loaded.lost.is_empty(), "{:#?}\n{told}", loaded.lost);
-    assert!(told.contains("has taken over from process"), "{told}");
+    assert!(loaded.lost.is_empty(), "{:#?}\n{printed}", loaded.lost);
+    assert!(printed.contains("has taken over from process"), "{printed}");
 
     let after = root.property("MainPID");
-    assert_ne!(before, after, "{told}");
+    assert_ne!(before, after, "{printed}");
     assert_eq!(root.must("systemctl is-active weir").trim(), "active");
     assert!(version(&root).starts_with(host::NEWER), "{}", version(&root));
     let settings = fs::read_to_string(root.path(SETTINGS)).unwrap();
@@ -66,7 +66,7 @@ fn upgrade_under_load_loses_no_request() {
         settings.contains("by the administrator") && !settings.contains("of the newer package"),
         "{settings}"
     );
-    assert!(root.path("/etc/weir/weir.yaml.dpkg-dist").exists(), "{told}");
+    assert!(root.path("/etc/weir/weir.yaml.dpkg-dist").exists(), "{printed}");
     let kept = root.admin("GET", "routes/1", &Value::Null);
     assert_eq!((kept.0, &kept.1["modifiedIndex"]), (200, &revision), "the store was handed over");
     // The new process is the one that systemd follows from now on.
@@ -81,9 +81,9 @@ fn upgrade_with_faulty_settings_keeps_the_instance() {
     root.put_route();
     root.change_settings("log_level: info", "log_level: loud");
     let before = root.property("MainPID");
-    let told = root.install(host::newer_package());
-    assert!(told.contains("/etc/weir/weir.yaml:") && told.contains("log_level"), "{told}");
-    assert!(told.contains("goes on"), "{told}");
+    let printed = root.install(host::newer_package());
+    assert!(printed.contains("/etc/weir/weir.yaml:") && printed.contains("log_level"), "{printed}");
+    assert!(printed.contains("goes on"), "{printed}");
     assert_eq!(root.property("MainPID"), before);
     assert_eq!(root.get("/a").status, 200);
     assert!(version(&root).starts_with(host::NEWER), "the package is installed");
@@ -125,9 +125,9 @@ fn older_package_is_refused_with_the_way_out() {
     root.must("echo 0.0.1 >/etc/weir/allow-downgrade");
     assert_ne!(root.run(&format!("dpkg --install {older}")).code, 0, "permission for another version");
     root.must(&way_out);
-    let told = root.must(&format!("dpkg --install {older}"));
-    assert_eq!(version(&root), format!("{} installed", host::OLDER), "{told}");
-    assert_ne!(root.property("MainPID"), before, "{told}");
+    let printed = root.must(&format!("dpkg --install {older}"));
+    assert_eq!(version(&root), format!("{} installed", host::OLDER), "{printed}");
+    assert_ne!(root.property("MainPID"), before, "{printed}");
     assert_eq!(root.admin("GET", "routes/1", &json!(null)).0, 200);
     assert!(!root.path("/etc/weir/allow-downgrade").exists(), "the permission is for one time");
 }
@@ -138,8 +138,8 @@ fn take_over_finds_an_instance_elsewhere() {
     root.must("echo WEIR_DATA=/var/lib/weir/other >>/etc/weir/weir.env && systemctl restart weir");
     assert!(root.path("/var/lib/weir/other/store.redb").exists());
     let before = root.property("MainPID");
-    let told = root.install(host::newer_package());
-    assert!(told.contains(&format!("has taken over from process {before}")), "{told}");
+    let printed = root.install(host::newer_package());
+    assert!(printed.contains(&format!("has taken over from process {before}")), "{printed}");
 
     // A start that the script cannot know is a case for a restart.
     root.must("mkdir -p /etc/systemd/system/weir.service.d");
@@ -147,8 +147,8 @@ fn take_over_finds_an_instance_elsewhere() {
     root.must(&format!("printf '{drop_in}' >/etc/systemd/system/weir.service.d/data.conf"));
     root.must("systemctl daemon-reload && systemctl restart weir");
     let before = root.property("MainPID");
-    let told = root.must("/usr/lib/weir/take-over");
-    assert!(told.contains("the service is restarted") && told.contains("no node runs on"), "{told}");
+    let printed = root.must("/usr/lib/weir/take-over");
+    assert!(printed.contains("the service is restarted") && printed.contains("no node runs on"), "{printed}");
     assert_ne!(root.property("MainPID"), before);
     assert_eq!(root.must("systemctl is-active weir").trim(), "active");
 }
@@ -162,8 +162,8 @@ fn script_of_the_rpm_package_takes_over_too() {
     let script = root.take(&host::root().join("packaging/rpm/post"));
     // As rpm does: the files are replaced, then the script is told that two versions are installed.
     root.must("cp /usr/bin/weir /usr/bin/weir.new && mv /usr/bin/weir.new /usr/bin/weir");
-    let told = root.must(&format!("sh {script} 2"));
-    assert!(told.contains(&format!("has taken over from process {before}")), "{told}");
+    let printed = root.must(&format!("sh {script} 2"));
+    assert!(printed.contains(&format!("has taken over from process {before}")), "{printed}");
     assert_ne!(root.property("MainPID"), before);
     assert_eq!(root.get("/a").status, 200);
 }

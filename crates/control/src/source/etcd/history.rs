@@ -96,7 +96,7 @@ impl Etcd {
             let revision = kv.create_revision.unsigned_abs();
             let label = RevisionLabel { at_ms: written.at_ms, source: written.source, by: written.by.into() };
             let objects = u32::try_from(written.paths.len()).unwrap_or(u32::MAX);
-            let version = RevisionInfo::told(revision, revision.saturating_sub(1), label, objects);
+            let version = RevisionInfo::external(revision, revision.saturating_sub(1), label, objects);
             Some(Note { version, paths: written.paths })
         };
         // Other programs may have written values that are no notes.

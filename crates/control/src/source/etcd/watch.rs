@@ -86,14 +86,14 @@ impl EtcdWatch {
 
     fn take(&mut self, response: WatchResponse, space: &KeySpace, all: &mut WatchBatch) {
         let progress = response.events.is_empty() && !response.fragment && self.parts.is_empty();
-        let told = response.header.unwrap_or_default().revision.unsigned_abs();
+        let header_revision = response.header.unwrap_or_default().revision.unsigned_abs();
         self.parts.extend(response.events);
         if response.fragment {
             return;
         }
         if progress {
             // No change up to that revision concerns this prefix.
-            all.revision = all.revision.max(told);
+            all.revision = all.revision.max(header_revision);
         }
         for event in self.parts.drain(..) {
             let is_gone = event.kind == EventType::Delete as i32;

@@ -110,9 +110,9 @@ fn damaged_store_is_whole_or_refused() {
                 served += 1;
             }
             Err(fault) => {
-                let told = fault.to_string();
-                assert!(told.starts_with(path.to_str().unwrap()), "seed {seed}, {kind}: {told}");
-                assert!(told.contains("restore the file from a backup"), "seed {seed}, {kind}: {told}");
+                let message = fault.to_string();
+                assert!(message.starts_with(path.to_str().unwrap()), "seed {seed}, {kind}: {message}");
+                assert!(message.contains("restore the file from a backup"), "seed {seed}, {kind}: {message}");
                 assert_eq!(fs::read(&path).unwrap(), bytes, "seed {seed}, {kind}: the file was changed");
                 refused += 1;
             }
@@ -226,6 +226,9 @@ fn checksum_fault_names_the_object() {
     write.open_table(OBJECTS).unwrap().insert("routes/7", bytes.as_slice()).unwrap();
     write.commit().unwrap();
     drop(database);
-    let told = ConfigStore::open(directory.path()).unwrap().load().unwrap_err().to_string();
-    assert!(told.contains("object routes/7: its checksum does not fit") && told.contains("backup"), "{told}");
+    let message = ConfigStore::open(directory.path()).unwrap().load().unwrap_err().to_string();
+    assert!(
+        message.contains("object routes/7: its checksum does not fit") && message.contains("backup"),
+        "{message}"
+    );
 }

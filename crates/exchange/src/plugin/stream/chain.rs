@@ -138,12 +138,12 @@ mod tests {
     /// Writes down when it is called, and decides by its name.
     struct Scripted {
         name: &'static str,
-        told: Arc<Mutex<Vec<String>>>,
+        lines: Arc<Mutex<Vec<String>>>,
     }
 
     impl StreamPlugin for Scripted {
         fn preread<'a>(&'a self, session: &'a mut StreamSession) -> StreamFlow<'a> {
-            self.told.lock().unwrap().push(format!("{} preread {}", self.name, session.client_address));
+            self.lines.lock().unwrap().push(format!("{} preread {}", self.name, session.client_address));
             match self.name {
                 "refuser" => StreamFlow::Reject("the script says so".into()),
                 "waiter" => {
@@ -157,21 +157,21 @@ mod tests {
 
         fn log(&self, session: &StreamSession) {
             let (received, sent, took) = (session.received_bytes, session.sent_bytes, session.duration_ns());
-            self.told.lock().unwrap().push(format!("{} log {received}/{sent} {took}", self.name));
+            self.lines.lock().unwrap().push(format!("{} log {received}/{sent} {took}", self.name));
         }
 
         fn stop(&self) {
-            self.told.lock().unwrap().push(format!("{} stop", self.name));
+            self.lines.lock().unwrap().push(format!("{} stop", self.name));
         }
     }
 
     fn instance(
-        told: &Arc<Mutex<Vec<String>>>,
+        lines: &Arc<Mutex<Vec<String>>>,
         name: &'static str,
         priority: i64,
         phases: &'static [StreamPhase],
     ) -> StreamInstance {
-        let plugin = Arc::new(Scripted { name, told: told.clone() });
+        let plugin = Arc::new(Scripted { name, lines: lines.clone() });
         StreamInstance { name, priority, phases, filter: None, plugin }
     }
 
@@ -205,65 +205,65 @@ mod tests {
 
     #[test]
     fn a_session_passes_its_chain_in_order_and_is_logged() {
-        let told = Arc::default();
-        let mut filtered = instance(&told, "filtered", 5, BOTH);
+        let lines = Arc::default();
+        let mut filtered = instance(&lines, "filtered", 5, BOTH);
         filtered.filter = Some(Expression::compile(&json!([["remote_addr", "==", "10.0.0.2"]])).unwrap());
         let chain = StreamChain::new(vec![
-            instance(&told, "low", 1, BOTH),
+            instance(&lines, "low", 1, BOTH),
             filtered,
-            instance(&told, "logger", 3, &[StreamPhase::Log]),
-            instance(&told, "high", 9, &[StreamPhase::Preread]),
+            instance(&lines, "logger", 3, &[StreamPhase::Log]),
+            instance(&lines, "high", 9, &[StreamPhase::Preread]),
         ]);
         let session = serve(&chain, "10.0.0.1:4000");
         assert_eq!(session.end, None);
         let expected =
             ["high preread 10.0.0.1", "low preread 10.0.0.1", "logger log 10/20 500", "low log 10/20 500"];
-        assert_eq!(*told.lock().unwrap(), expected);
-        told.lock().unwrap().clear();
+        assert_eq!(*lines.lock().unwrap(), expected);
+        lines.lock().unwrap().clear();
         serve(&chain, "10.0.0.2:4000");
-        assert!(told.lock().unwrap().contains(&"filtered preread 10.0.0.2".to_owned()));
+        assert!(lines.lock().unwrap().contains(&"filtered preread 10.0.0.2".to_owned()));
         drop(chain);
-        assert!(told.lock().unwrap().contains(&"low stop".to_owned()));
+        assert!(lines.lock().unwrap().contains(&"low stop".to_owned()));
     }
 
     #[test]
     fn refused_session_stops_and_is_logged() {
-        let told = Arc::default();
+        let lines = Arc::default();
         let chain =
-            StreamChain::new(vec![instance(&told, "after", 1, BOTH), instance(&told, "refuser", 2, BOTH)]);
+            StreamChain::new(vec![instance(&lines, "after", 1, BOTH), instance(&lines, "refuser", 2, BOTH)]);
         let session = serve(&chain, "[::ffff:10.0.0.1]:4000");
         assert_eq!((session.end, session.status()), (Some(SessionEnd::Rejected), 403));
         assert_eq!(session.reason.as_deref(), Some("the script says so"));
         assert_eq!(
-            *told.lock().unwrap(),
+            *lines.lock().unwrap(),
             ["refuser preread 10.0.0.1", "refuser log 0/0 500", "after log 0/0 500"]
         );
     }
 
     #[test]
     fn plugin_gets_more_bytes_and_is_called_again() {
-        let told = Arc::default();
+        let lines = Arc::default();
         let chain =
-            StreamChain::new(vec![instance(&told, "first", 3, BOTH), instance(&told, "reader", 2, BOTH)]);
+            StreamChain::new(vec![instance(&lines, "first", 3, BOTH), instance(&lines, "reader", 2, BOTH)]);
         let session = serve(&chain, "10.0.0.1:4000");
         assert_eq!((session.first_bytes.len(), session.end), (3, None));
         let calls = |name: &str| {
-            told.lock().unwrap().iter().filter(|line| line.starts_with(&format!("{name} preread"))).count()
+            lines.lock().unwrap().iter().filter(|line| line.starts_with(&format!("{name} preread"))).count()
         };
         assert_eq!((calls("first"), calls("reader")), (1, 4), "those before it are not called again");
     }
 
     #[test]
     fn awaited_decision_refuses_a_session() {
-        let told = Arc::default();
-        let chain = StreamChain::new(vec![instance(&told, "waiter", 1, BOTH)]);
+        let lines = Arc::default();
+        let chain = StreamChain::new(vec![instance(&lines, "waiter", 1, BOTH)]);
         assert_eq!(serve(&chain, "10.0.0.1:4000").reason.as_deref(), Some("it took too long"));
     }
 
     #[test]
     fn failed_plugin_closes_the_session() {
-        let told = Arc::default();
-        let chain = StreamChain::new(vec![instance(&told, "broken", 1, BOTH)]);
+        let lines = Arc::default();
+        let chain = StreamChain::new(vec![instance(&lines, "broken", 1, BOTH)]);
         let session = serve(&chain, "10.0.0.1:4000");
         assert_eq!((session.end, session.status()), (Some(SessionEnd::PluginFailed), 500));
         assert_eq!(session.reason.as_deref(), Some("it is broken"));

@@ -51,7 +51,7 @@ struct Serving {
     /// Bytes for the control stream at the last look.
     control_bytes: usize,
     /// The loss was made known to the exchanges.
-    is_loss_told: bool,
+    is_loss_reported: bool,
 }
 
 /// The duty that writes the control stream.
@@ -72,7 +72,7 @@ impl Serving {
             counts: StreamCounts::begin(&timer.context.status, Http3),
             timer,
             control_bytes: 0,
-            is_loss_told: false,
+            is_loss_reported: false,
         }
     }
 
@@ -100,7 +100,7 @@ impl Serving {
         }
         self.counts.set_streams(self.streams.in_flight());
         let ended = self.settle(cx);
-        if ended.is_pending() && (self.note_control() || self.link.is_lost() && !self.is_loss_told) {
+        if ended.is_pending() && (self.note_control() || self.link.is_lost() && !self.is_loss_reported) {
             // Frames about the end of the connection, or exchanges that have to learn of it.
             env::wake_after_events(cx);
         }
@@ -174,7 +174,7 @@ impl Serving {
 
     /// Lets exchanges learn that the connection is lost.
     fn tell_loss(&mut self) {
-        if self.link.is_lost() && !std::mem::replace(&mut self.is_loss_told, true) {
+        if self.link.is_lost() && !std::mem::replace(&mut self.is_loss_reported, true) {
             self.streams.mark_all();
         }
     }

@@ -25,11 +25,11 @@ enum ScriptStep {
 
 /// The calls that the streams of the played connection received, one line per stream in the order of their
 /// beginning.
-type Told = Rc<RefCell<Vec<String>>>;
+type StreamCalls = Rc<RefCell<Vec<String>>>;
 
 struct NodeStreamScript {
     steps: VecDeque<ScriptStep>,
-    told: Told,
+    calls: StreamCalls,
     number: usize,
     piece: &'static str,
     trailers: Headers,
@@ -39,8 +39,8 @@ struct NodeStreamScript {
 
 impl NodeStreamScript {
     fn tell(&self, word: &str) {
-        let mut told = self.told.borrow_mut();
-        let line = &mut told[self.number];
+        let mut calls = self.calls.borrow_mut();
+        let line = &mut calls[self.number];
         if !line.is_empty() {
             line.push(' ');
         }
@@ -159,23 +159,23 @@ impl Drop for NodeStreamScript {
 
 /// A context with one route to `count` nodes. A connection to each plays the next of `scripts` as a stream;
 /// no socket listens at their addresses.
-fn context_with(count: u16, scripts: &[&[ScriptStep]]) -> (Rc<WorkerContext>, Told) {
+fn context_with(count: u16, scripts: &[&[ScriptStep]]) -> (Rc<WorkerContext>, StreamCalls) {
     // No connection to these addresses is opened, because every stream is checked out of the pool.
     let nobody: Vec<_> = (1..=count).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
     let context = context(&nobody, &json!({}));
-    let told = Told::default();
+    let calls = StreamCalls::default();
     let scripts: VecDeque<VecDeque<ScriptStep>> =
         scripts.iter().map(|steps| steps.iter().cloned().collect()).collect();
     let scripts = Rc::new(RefCell::new(scripts));
     let generation = context.generation();
     for node in &generation.upstreams.get(0).unwrap().nodes.load().nodes {
-        let (scripts, told) = (scripts.clone(), told.clone());
+        let (scripts, calls) = (scripts.clone(), calls.clone());
         let script = move || -> Box<dyn UpstreamStream> {
-            told.borrow_mut().push(String::new());
+            calls.borrow_mut().push(String::new());
             Box::new(NodeStreamScript {
                 steps: scripts.borrow_mut().pop_front().expect("a script for each stream"),
-                told: told.clone(),
-                number: told.borrow().len() - 1,
+                calls: calls.clone(),
+                number: calls.borrow().len() - 1,
                 piece: "",
                 trailers: Headers::new(),
                 length: BodyLength::None,
@@ -184,7 +184,7 @@ fn context_with(count: u16, scripts: &[&[ScriptStep]]) -> (Rc<WorkerContext>, To
         };
         context.upstreams.pools().borrow_mut().play(node.endpoint.id, Box::new(script));
     }
-    (context, told)
+    (context, calls)
 }
 
 /// Runs an exchange and returns the calls that the client received, and the body.
@@ -199,18 +199,18 @@ async fn exchange_on(
     let served = run_pipeline(context, &mut exchange, &mut downstream, &deadline).await;
     assert!(matches!(served.outcome, PipelineOutcome::Done));
     log(context, &mut exchange, served.log);
-    (downstream.told.join(" "), String::from_utf8(downstream.answer).unwrap())
+    (downstream.calls.join(" "), String::from_utf8(downstream.answer).unwrap())
 }
 
 #[test]
 fn scripted_protocols_pass_bodies_and_trailers() {
     use ScriptStep::{Data, End, Head, Wait};
     let script = [Wait, Head(103, false), Head(200, true), Data("hello"), Wait, Data("!"), End("sum")];
-    let (context, told) = context_with(1, &[&script]);
+    let (context, calls) = context_with(1, &[&script]);
     let client = scripted(&[Some("abc"), Some("d")], BodyLength::Unknown);
     let (heard, answer) = on_loop(exchange_on(&context, "POST /here", client));
     assert_eq!((heard.as_str(), answer.as_str()), ("interim:103 start:200:Unknown finish:1", "hello!"));
-    assert_eq!(*told.borrow(), ["POST /here Unknown ab c d finish over"]);
+    assert_eq!(*calls.borrow(), ["POST /here Unknown ab c d finish over"]);
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn one_connection_carries_many_exchanges_at_once() {
     use ScriptStep::{Data, End, Head, Wait};
     let slow = [Wait, Wait, Wait, Wait, Head(200, true), Data("slow"), End("1")];
     let quick = [Head(201, true), Data("quick"), End("2")];
-    let (context, told) = context_with(1, &[&slow, &quick]);
+    let (context, calls) = context_with(1, &[&slow, &quick]);
     let order = RefCell::new(Vec::new());
     let one = |path: &'static str| {
         let (context, order) = (&context, &order);
@@ -229,9 +229,9 @@ fn one_connection_carries_many_exchanges_at_once() {
     };
     on_loop(async { tokio::join!(one("GET /here"), one("DELETE /here")) });
     let heard: Vec<String> =
-        order.into_inner().into_iter().map(|(told, body)| format!("{told} {body}")).collect();
+        order.into_inner().into_iter().map(|(client_calls, body)| format!("{client_calls} {body}")).collect();
     assert_eq!(heard, ["start:201:Unknown finish:1 quick", "start:200:Unknown finish:1 slow"]);
-    assert_eq!(*told.borrow(), ["GET /here None finish over", "DELETE /here None finish over"]);
+    assert_eq!(*calls.borrow(), ["GET /here None finish over", "DELETE /here None finish over"]);
 }
 
 #[test]
@@ -257,11 +257,11 @@ fn only_unstarted_stream_is_retried_elsewhere() {
     let cases: &[(Option<&'static str>, &str, usize)] =
         &[(None, "start:204:None finish:0", 2), (Some("abc"), "start:502:", 1)];
     for (piece, want, streams) in cases {
-        let (context, told) = context_with(2, &[&[Reset(Cause::NoResponse)], &[Head(204, false)]]);
+        let (context, calls) = context_with(2, &[&[Reset(Cause::NoResponse)], &[Head(204, false)]]);
         let length = piece.map_or(BodyLength::None, |piece| BodyLength::Known(piece.len() as u64));
         let body: Vec<_> = piece.iter().map(|piece| Some(*piece)).collect();
         let (heard, _) = on_loop(exchange_on(&context, "POST /here", scripted(&body, length)));
         assert!(heard.starts_with(want), "{piece:?}: {heard}");
-        assert_eq!(told.borrow().len(), *streams, "{piece:?}: {told:?}");
+        assert_eq!(calls.borrow().len(), *streams, "{piece:?}: {calls:?}");
     }
 }

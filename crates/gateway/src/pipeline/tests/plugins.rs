@@ -58,9 +58,9 @@ pub(super) const PATIENT: PluginKind = PluginKind {
 #[test]
 fn response_waits_for_its_plugins() {
     let origin = Origin::answering("hello ");
-    let check = |plugins: Value, told: &str, answer: &str| {
+    let check = |plugins: Value, calls: &str, answer: &str| {
         let got = exchange_through(plugins, &origin, "GET /here", scripted(&[], BodyLength::None));
-        assert_eq!(got, (told.to_owned(), answer.to_owned()));
+        assert_eq!(got, (calls.to_owned(), answer.to_owned()));
     };
     check(json!({"patient": {}}), "start:200:Known(12) finish:0", "hello waited");
     let local = json!({"patient": {}, "shouter": {"answers": true}});
@@ -123,8 +123,8 @@ fn plugin_replaces_only_a_body_it_has_read() {
     let (_, answer) = exchange_through(json!({"rewriter": {"reads": true}}), &origin, "POST /here", body());
     assert_eq!(answer, "hello, twice");
     assert_eq!(origin.last_request().header("content-length"), Some("12"));
-    let (told, _) = exchange_through(json!({"rewriter": {}}), &origin, "POST /here", body());
-    assert_eq!(told, "start:500:Known(0) finish:0");
+    let (calls, _) = exchange_through(json!({"rewriter": {}}), &origin, "POST /here", body());
+    assert_eq!(calls, "start:500:Known(0) finish:0");
 }
 
 /// Sends requests to its own upstream; with a fallback, only after the route's has failed.
@@ -168,10 +168,10 @@ pub(super) const CHOOSER: PluginKind = PluginKind {
 fn plugin_selects_an_upstream_of_its_own() {
     let (first, second) = (Origin::answering("first"), Origin::start(|request| Reply::ok(request.path())));
     let own = json!({"nodes": {second.address().to_string(): 1}});
-    let check = |origin: &Origin, config: Value, told: &str, answer: &str| {
+    let check = |origin: &Origin, config: Value, calls: &str, answer: &str| {
         let plugins = json!({"chooser": config});
         let (got, body) = exchange_through(plugins, origin, "GET /here", scripted(&[], BodyLength::None));
-        assert!(got.starts_with(told), "{got}");
+        assert!(got.starts_with(calls), "{got}");
         assert_eq!(body, answer);
     };
     check(&first, json!({"upstream": own}), "start:200", "/here");
@@ -310,9 +310,9 @@ pub(super) const SPEAKER: PluginKind = PluginKind {
 #[test]
 fn streamed_reply_passes_the_response_phases() {
     let origin = Origin::answering("unasked");
-    let check = |plugins: Value, request: &str, told: &str, answer: &str| {
+    let check = |plugins: Value, request: &str, calls: &str, answer: &str| {
         let got = exchange_through(plugins, &origin, request, scripted(&[], BodyLength::None));
-        assert_eq!(got, (told.to_owned(), answer.to_owned()));
+        assert_eq!(got, (calls.to_owned(), answer.to_owned()));
     };
     let known = "start:200:Unknown finish:0";
     check(json!({"speaker": {}}), "GET /here", known, "piece 1 piece 0 ");
@@ -322,13 +322,13 @@ fn streamed_reply_passes_the_response_phases() {
     let whole = json!({"speaker": {}, "patient": {}});
     check(whole, "GET /here", "start:200:Known(22) finish:0", "piece 1 piece 0 waited");
     check(json!({"speaker": {"fails": true}}), "GET /here", "start:200:Unknown abort", "piece 1 piece 0 ");
-    let (told, answer) = exchange_through(
+    let (calls, answer) = exchange_through(
         json!({"speaker": {"pieces": 20}, "patient": {}}),
         &origin,
         "GET /here",
         scripted(&[], BodyLength::None),
     );
-    assert!(told.starts_with("start:502") && answer.contains("buffer_limit"), "{told} {answer}");
+    assert!(calls.starts_with("start:502") && answer.contains("buffer_limit"), "{calls} {answer}");
     assert_eq!(origin.connections(), 0);
 }
 
@@ -366,7 +366,7 @@ fn request_body_is_edited_on_its_way() {
     let (_, answer) = ask(&origin, scripted(&[], BodyLength::None));
     assert_eq!(answer, "", "there is no body to edit");
     let lost = Origin::start(|_| Reply::new().close());
-    let (told, _) = ask(&lost, scripted(&[Some("hello")], BodyLength::Unknown));
-    assert!(told.starts_with("start:502"), "{told}");
+    let (calls, _) = ask(&lost, scripted(&[Some("hello")], BodyLength::Unknown));
+    assert!(calls.starts_with("start:502"), "{calls}");
     assert_eq!(lost.connections(), 1, "a body that was edited is not sent again");
 }

@@ -67,9 +67,9 @@ pub(super) const KEEPER: PluginKind = PluginKind {
 fn stored_response_takes_the_place_of_another() {
     let origin = Origin::answering("from upstream");
     let nowhere = Origin::start(|_| Reply::new().close());
-    let check = |plugins: Value, origin: &Origin, request: &str, told: &str, answer: &str| {
+    let check = |plugins: Value, origin: &Origin, request: &str, calls: &str, answer: &str| {
         let got = exchange_through(plugins.clone(), origin, request, scripted(&[], BodyLength::None));
-        assert_eq!(got, (told.to_owned(), answer.to_owned()), "{plugins} {request}");
+        assert_eq!(got, (calls.to_owned(), answer.to_owned()), "{plugins} {request}");
     };
     let known = "start:200:Known(6) finish:0";
     for streams in [false, true] {

@@ -68,8 +68,8 @@ fn plugin_speaks_another_protocol_over_a_stream() {
     let origin = Origin::answering("unused");
     let check = |config: Value, status: &str, answer: &str| {
         let plugins = json!({"pinger": config});
-        let (told, body) = exchange_through(plugins, &origin, "GET /here", scripted(&[], BodyLength::None));
-        assert!(told.starts_with(status) && body.contains(answer), "{told} {body}");
+        let (calls, body) = exchange_through(plugins, &origin, "GET /here", scripted(&[], BodyLength::None));
+        assert!(calls.starts_with(status) && body.contains(answer), "{calls} {body}");
     };
     let at = |address: SocketAddr| address.to_string();
     check(json!({"server": at(server.address())}), "start:200", "+PONG");

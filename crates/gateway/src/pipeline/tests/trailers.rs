@@ -63,10 +63,10 @@ pub(super) const MOVER: PluginKind = PluginKind {
 fn trailers_reach_plugins_before_the_last_piece() {
     let with = Origin::start(|_| Reply::chunked(&["hello"], &[("X-Sum", "7")]));
     let without = Origin::answering("hello");
-    let check = |config: Value, origin: &Origin, told: &str, answer: &str| {
+    let check = |config: Value, origin: &Origin, calls: &str, answer: &str| {
         let plugins = json!({"mover": config});
         let got = exchange_through(plugins, origin, "GET /here", scripted(&[], BodyLength::None));
-        assert_eq!(got, (told.to_owned(), answer.to_owned()), "{config}");
+        assert_eq!(got, (calls.to_owned(), answer.to_owned()), "{config}");
     };
     check(json!({}), &with, "start:200:Unknown finish:0", "hello|7");
     check(json!({}), &without, "start:200:Unknown finish:0", "hello|none");
@@ -81,9 +81,9 @@ fn trailers_reach_plugins_before_the_last_piece() {
 #[test]
 fn trailers_of_local_replies_pass_through_plugins() {
     let origin = Origin::answering("unasked");
-    let check = |plugins: Value, path: &str, told: &str, answer: &str| {
+    let check = |plugins: Value, path: &str, calls: &str, answer: &str| {
         let got = exchange_through(plugins.clone(), &origin, path, scripted(&[], BodyLength::None));
-        assert_eq!(got, (told.to_owned(), answer.to_owned()), "{plugins}");
+        assert_eq!(got, (calls.to_owned(), answer.to_owned()), "{plugins}");
     };
     let answers = json!({"mover": {"answers": true}});
     check(answers, "GET /here", "start:403:Known(7) finish:0", "no|none");

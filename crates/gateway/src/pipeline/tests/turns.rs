@@ -76,7 +76,7 @@ fn body_that_is_collected_in_small_chunks_yields() {
 fn upload_without_a_pause_ends_in_time() {
     let origin = Origin::start(|request| Reply::ok(&request.body.len().to_string()));
     let body = vec![Some("x"); 3 * PIECES_MAX];
-    let (told, pieces) = on_loop(async {
+    let (calls, pieces) = on_loop(async {
         let context = context(&[origin.address()], &json!({}));
         let (deadline, mut exchange) = (Deadline::new(&context.local), context.exchanges.checkout());
         deadline.set_cap(context.local.now_ms());
@@ -85,9 +85,9 @@ fn upload_without_a_pause_ends_in_time() {
         let served = run_pipeline(&context, &mut exchange, &mut downstream, &deadline).await;
         log(&context, &mut exchange, served.log);
         assert_eq!(exchange.failure.as_ref().map(|failure| failure.cause), Some(Cause::RequestTimeout));
-        (downstream.told.join(" "), 3 * PIECES_MAX - downstream.body.len())
+        (downstream.calls.join(" "), 3 * PIECES_MAX - downstream.body.len())
     });
-    assert!(told.starts_with("start:504:"), "{told}");
+    assert!(calls.starts_with("start:504:"), "{calls}");
     assert_eq!(pieces, PIECES_MAX, "one turn");
 
     on_loop(async {
@@ -108,7 +108,7 @@ fn upload_without_a_pause_ends_in_time() {
 #[test]
 fn response_without_a_pause_ends_in_time() {
     let origin = Origin::start(|_| Reply::chunked(&["x"; 5 * PIECES_MAX], &[]));
-    let told = on_loop(async {
+    let calls = on_loop(async {
         let context = context(&[origin.address()], &json!({}));
         let (deadline, mut exchange) = (Deadline::new(&context.local), context.exchanges.checkout());
         deadline.set_cap(context.local.now_ms());
@@ -117,9 +117,9 @@ fn response_without_a_pause_ends_in_time() {
         let served = run_pipeline(&context, &mut exchange, &mut downstream, &deadline).await;
         log(&context, &mut exchange, served.log);
         assert_eq!(exchange.failure.as_ref().map(|failure| failure.cause), Some(Cause::RequestTimeout));
-        downstream.told.join(" ")
+        downstream.calls.join(" ")
     });
-    assert_eq!(told, "start:200:Unknown abort");
+    assert_eq!(calls, "start:200:Unknown abort");
 }
 
 #[test]

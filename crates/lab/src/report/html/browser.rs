@@ -115,9 +115,9 @@ fn a_mark_tells_its_numbers(browser: &mut Browser) {
         mark.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: 50, clientY: 50 })); \
         return [document.getElementById('tip').textContent, mark.classList.contains('hot'), \
         document.querySelectorAll('#ab-10000 .hot').length > 0]";
-    let told = browser.run(point);
-    assert!(told[0].as_str().unwrap().starts_with("Weir: 25,829 requests/s"), "{told}");
-    assert_eq!((&told[1], &told[2]), (&json!(true), &json!(true)));
+    let answer = browser.run(point);
+    assert!(answer[0].as_str().unwrap().starts_with("Weir: 25,829 requests/s"), "{answer}");
+    assert_eq!((&answer[1], &answer[2]), (&json!(true), &json!(true)));
 }
 
 /// Checks that on a desktop no row of cards has a hole.

@@ -44,12 +44,12 @@ pub(super) fn contenders_line(report: &RunReport) -> String {
         counted(studied, "forwarder of the thread-model study", "forwarders of the thread-model study"),
         (direct > 0).then(|| "the origin alone".to_owned()),
     ];
-    let told: Vec<String> = parts.into_iter().flatten().collect();
+    let phrases: Vec<String> = parts.into_iter().flatten().collect();
     let measured = |result: &ScenarioResult| {
         result.contenders.iter().filter(|one| !one.runs.is_empty() && one.name != DIRECT).count()
     };
     let counts: Vec<usize> = report.scenarios.iter().map(measured).filter(|count| *count > 0).collect();
-    let mut line = told.join(", ");
+    let mut line = phrases.join(", ");
     if let (Some(least), Some(most)) = (counts.iter().min(), counts.iter().max()) {
         line += &match least == most {
             true => format!("; {most} in each scenario"),

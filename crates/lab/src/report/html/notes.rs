@@ -54,15 +54,15 @@ fn line(summaries: &[Summary<'_>], measured: &[&Summary<'_>]) -> String {
         (dropped, "dropped out", "dropped out"),
         (absent, "is absent", "are absent"),
     ];
-    let told: Vec<String> = parts
+    let phrases: Vec<String> = parts
         .into_iter()
         .filter(|(count, ..)| *count > 0)
         .map(|(count, one, several)| format!("{count} {}", if count == 1 { one } else { several }))
         .collect();
-    if told.is_empty() {
+    if phrases.is_empty() {
         return "What the marks mean".to_owned();
     }
-    format!("Of {} contenders {}", summaries.len(), told.join(", "))
+    format!("Of {} contenders {}", summaries.len(), phrases.join(", "))
 }
 
 #[cfg(test)]
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use crate::report::sample;
 
-    fn told(name: &str) -> String {
+    fn render_notes(name: &str) -> String {
         let report = sample::report();
         let result = report.scenarios.iter().find(|result| result.scenario.name == name).unwrap();
         render_scenario_notes(&report, result, &summary::summarise_scenario(result))
@@ -90,7 +90,7 @@ mod tests {
             ("http2", "Of 17 contenders 1 had failures while warming up, 2 are absent"),
         ];
         for (name, expected) in rows {
-            let notes = told(name);
+            let notes = render_notes(name);
             assert!(notes.contains(&format!("<summary>{expected}</summary>")), "{name}: {notes}");
             assert!(notes.starts_with("<details class=\"notes\">"), "{notes}");
         }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn notes_of_the_run_stay_in_sight() {
-        let notes = told("small");
+        let notes = render_notes("small");
         assert!(notes.starts_with("<p class=\"noted\">Read &lt;this&gt; first.</p><details"), "{notes}");
         assert_eq!(folded("line", &[]), "");
     }

@@ -38,13 +38,13 @@ fn chart(
     table.columns[1].numeric = false;
     table.columns[4].numeric = false;
     let mut rows = Vec::new();
-    let told = |result: &&ScenarioResult| {
+    let is_shown = |result: &&ScenarioResult| {
         result.baseline.as_deref() == Some(baseline)
             && !(kind == Figure::RequestsPerSecond && summary::paced(result))
     };
     for (group, members) in groups(report) {
         let mut heading = Some(group.title());
-        for result in members.iter().map(|index| &report.scenarios[*index]).filter(told) {
+        for result in members.iter().map(|index| &report.scenarios[*index]).filter(is_shown) {
             let dots = marks(result, people, baseline, kind, &mut table);
             if dots.is_empty() {
                 continue;

@@ -98,7 +98,7 @@ impl View<'_> {
                 parts: vec![spread.median / unit],
                 whisker: Some((spread.min / unit, spread.max / unit)),
                 label: format!("{}{mark}", of.shown(spread.median)),
-                tip: format!("{}: {}", self.row(summary).title, told(of, spread)),
+                tip: format!("{}: {}", self.row(summary).title, describe_spread(of, spread)),
             })
         };
         let drawn: Vec<Bar> = self.measured.iter().filter_map(bar).collect();
@@ -156,7 +156,7 @@ impl View<'_> {
         let range = |summary: &&Summary<'_>| {
             let of = |figure| summary.median(figure);
             let row = self.row(summary);
-            let told: Vec<String> = LATENCIES
+            let latencies: Vec<String> = LATENCIES
                 .into_iter()
                 .filter_map(|figure| Some(format!("{} {}", figure.title(), figure.shown(of(figure)?))))
                 .collect();
@@ -166,7 +166,7 @@ impl View<'_> {
                 p99: of(Figure::P99Ms),
                 p99_9: of(Figure::P999Ms),
                 max: of(Figure::MaxMs),
-                tip: format!("{}: {}", row.title, told.join(", ")),
+                tip: format!("{}: {}", row.title, latencies.join(", ")),
                 row,
             })
         };
@@ -199,7 +199,7 @@ impl View<'_> {
                 tip: format!(
                     "{}: {}; user {}, kernel {}",
                     self.row(summary).title,
-                    told(Figure::CpuUs, whole),
+                    describe_spread(Figure::CpuUs, whole),
                     number::format_number(user),
                     number::format_number(system)
                 ),
@@ -325,7 +325,7 @@ fn marked(summary: &Summary<'_>) -> bool {
     (summary.unsaturated() || summary.disturbed()) && summary.name != summary::DIRECT
 }
 
-fn told(of: Figure, spread: &Spread) -> String {
+fn describe_spread(of: Figure, spread: &Spread) -> String {
     format!(
         "{} {} ({} to {}, {} rounds)",
         of.shown(spread.median),

@@ -47,16 +47,16 @@ mod tests {
         let weir = report.scenarios[0].contenders.iter_mut().find(|one| one.name == SUBJECT).unwrap();
         weir.runs.clear();
         weir.absent = Some("died in round 1".to_owned());
-        let told = |report: &RunReport| absence(report, &report.scenarios[0]).unwrap();
-        assert_eq!(told(&report), "Weir 0.1.0: died in round 1");
+        let reason = |report: &RunReport| absence(report, &report.scenarios[0]).unwrap();
+        assert_eq!(reason(&report), "Weir 0.1.0: died in round 1");
         report.scenarios[0].contenders.retain(|one| one.name != SUBJECT);
-        assert_eq!(told(&report), "Weir did not take part");
+        assert_eq!(reason(&report), "Weir did not take part");
         for (protocol, expected) in [
             (ScenarioProtocol::Https, "Weir 0.1.0 has no TLS"),
             (ScenarioProtocol::Http2, "Weir 0.1.0 has no HTTP/2"),
         ] {
             report.scenarios[0].scenario.protocol = protocol;
-            assert_eq!(told(&report), expected);
+            assert_eq!(reason(&report), expected);
         }
         report.contenders.retain(|facts| facts.definition.name != SUBJECT);
         assert_eq!(absence(&report, &report.scenarios[0]), None, "the run is not about it");

@@ -77,8 +77,8 @@ fn five_percent_slowdown_is_seen_nine_of_ten_times() {
 fn without_a_slowdown_none_is_seen() {
     for (scatter, disturbed) in [(0.01, 0.0), (0.025, 0.0), (0.025, 0.05), (0.10, 0.0)] {
         for count in [3, 5, 7, 9, 12, 15, 20] {
-            let (_, told) = shares(count, 1.0, &Noise { scatter, disturbed });
-            assert!(told <= 0.02, "{count} rounds, scatter {scatter}, disturbed {disturbed}: told in {told}");
+            let (_, seen) = shares(count, 1.0, &Noise { scatter, disturbed });
+            assert!(seen <= 0.02, "{count} rounds, scatter {scatter}, disturbed {disturbed}: told in {seen}");
         }
     }
 }
@@ -89,12 +89,12 @@ fn runs_are_compared_by_ratio_to_baseline() {
     let noise = Noise { scatter: 0.015, disturbed: 0.0 };
     for (count, slower, least, most) in [(12, 1.05, 0.9, 1.0), (12, 1.0, 0.0, 0.02), (5, 1.0, 0.0, 0.02)] {
         let mut random = fastrand::Rng::with_seed(6);
-        let told = (0..RUNS).filter(|_| {
+        let changed = (0..RUNS).filter(|_| {
             let before = rounds(&mut random, count, 1.0, &noise);
             let after = rounds(&mut random, count, slower, &noise);
             unpaired(before, after).unwrap().verdict != RatioSignificance::WithinNoise
         });
-        let share = told.count() as f64 / f64::from(RUNS);
+        let share = changed.count() as f64 / f64::from(RUNS);
         assert!((least..=most).contains(&share), "{count} rounds, {slower}: told in {share}");
     }
 }

@@ -37,11 +37,11 @@ pub(super) struct PublishedRow {
     pub(super) per_second: &'static [f64],
     /// Mean latency.
     pub(super) mean_ms: Option<f64>,
-    pub(super) told: &'static str,
+    pub(super) remark: &'static str,
 }
 
 const fn row(name: &'static str, ours: &'static str, per_second: &'static [f64]) -> PublishedRow {
-    PublishedRow { name, ours, per_second, mean_ms: None, told: "" }
+    PublishedRow { name, ours, per_second, mean_ms: None, remark: "" }
 }
 
 const fn timed(
@@ -50,7 +50,7 @@ const fn timed(
     per_second: &'static [f64],
     mean_ms: f64,
 ) -> PublishedRow {
-    PublishedRow { name, ours, per_second, mean_ms: Some(mean_ms), told: "" }
+    PublishedRow { name, ours, per_second, mean_ms: Some(mean_ms), remark: "" }
 }
 
 const fn ab(connections: u32, requests: u64, keep_alive: bool, big: bool, workers: u16) -> Ask {
@@ -107,7 +107,7 @@ pub(super) const TEXTS: &[Text] = &[
                 ours: "zuul1",
                 per_second: &[367.0],
                 mean_ms: None,
-                told: "2 requests failed after 10 s without a connection",
+                remark: "2 requests failed after 10 s without a connection",
             },
             row("Zuul, warm", "zuul1", &[998.0, 1010.0]),
         ],
@@ -137,7 +137,7 @@ pub(super) const TEXTS: &[Text] = &[
                 ours: "scg",
                 per_second: &[],
                 mean_ms: None,
-                told: "hangs: it does not answer HTTP/1.0",
+                remark: "hangs: it does not answer HTTP/1.0",
             },
             row("EdgeService 1.2.0", "edgeservice", &[6454.86]),
         ],

@@ -122,16 +122,16 @@ mod tests {
             check_layer4_forwarding(protocol, address).unwrap();
         }
         probe_layer4(ScenarioProtocol::TlsByName, address).unwrap();
-        let told = check_layer4_forwarding(ScenarioProtocol::TlsByName, address).unwrap_err().to_string();
-        assert!(told.contains("the name is not looked at"), "{told}");
+        let fault = check_layer4_forwarding(ScenarioProtocol::TlsByName, address).unwrap_err().to_string();
+        assert!(fault.contains("the name is not looked at"), "{fault}");
     }
 
     #[test]
     fn silence_and_refusal_are_errors() {
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let told =
+        let fault =
             format!("{:#}", probe_layer4(ScenarioProtocol::Udp, silent.local_addr().unwrap()).unwrap_err());
-        assert!(told.contains("does not come back"), "{told}");
+        assert!(fault.contains("does not come back"), "{fault}");
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         std::thread::spawn(move || drop(listener.accept()));

@@ -117,7 +117,7 @@ fn unknown_property_is_reported_with_nearest() {
     let schema = json!({"type": "object", "properties": {"weight": {}}, "additionalProperties": false});
     let faults = Validator::new(schema).faults(&json!({"wieght": 1}));
     let contract = "additional properties forbidden, found wieght";
-    let told = format!("{contract}; did you mean `weight`?");
-    assert_eq!((faults[0].contract_message().as_str(), &faults[0].full_reason()), (contract, &told));
-    assert_eq!(faults[0].plugin_message(), told, "APISIX lets most plugins have it, and has no words for it");
+    let full = format!("{contract}; did you mean `weight`?");
+    assert_eq!((faults[0].contract_message().as_str(), &faults[0].full_reason()), (contract, &full));
+    assert_eq!(faults[0].plugin_message(), full, "APISIX lets most plugins have it, and has no words for it");
 }

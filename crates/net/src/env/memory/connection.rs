@@ -84,7 +84,7 @@ struct MemoryConnectionEnd {
     finished: bool,
     reset: bool,
     /// The reset was reported as an error; from then on reads find the end.
-    reset_told: bool,
+    reset_reported: bool,
     /// Whether this end's event loop believes that there is something to read.
     readable: bool,
     /// When it will hear of what has arrived.
@@ -110,7 +110,7 @@ impl MemoryConnectionEnd {
             received: VecDeque::new(),
             finished: false,
             reset: false,
-            reset_told: false,
+            reset_reported: false,
             readable: false,
             notice_ns: None,
             read_waker: None,

@@ -87,7 +87,7 @@ where
             Ok(runtime) => {
                 // The starter of the thread waits for this message.
                 let _ = started.send(Ok(()));
-                let told = |life: &ThreadLife, pause_ms| {
+                let report = |life: &ThreadLife, pause_ms| {
                     tracing::error!(
                         thread = life.name(),
                         "the thread {} panicked, which is a fault of the gateway; it is started again \
@@ -95,7 +95,7 @@ where
                         life.name()
                     );
                 };
-                runtime.block_on(keep_running(&life, make, told, sleep_ms));
+                runtime.block_on(keep_running(&life, make, report, sleep_ms));
             }
             Err(error) => {
                 let _ = started.send(Err(error));

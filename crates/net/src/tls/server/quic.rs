@@ -152,7 +152,7 @@ struct QuicTlsSession {
     site: Arc<Site>,
     ja4: Option<Box<str>>,
     next_secrets: Option<Secrets>,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Handshake {
@@ -191,7 +191,7 @@ impl Handshake {
         debug_assert_eq!(self.version, 1, "no other version is offered");
         let connection = ServerConnection::new(config, Version::V1, std::mem::take(&mut self.parameters));
         let connection = connection.map_err(|error| refusal(ALERT_PROTOCOL_VERSION, &error.to_string()))?;
-        let running = QuicTlsSession { connection, site, ja4, next_secrets: None, is_told: false };
+        let running = QuicTlsSession { connection, site, ja4, next_secrets: None, is_reported: false };
         self.state = QuicTlsState::Running(Box::new(running));
         self.read_handshake(hello)
     }
@@ -275,8 +275,8 @@ impl Session for Handshake {
                 reason: error.to_string(),
             },
         })?;
-        let is_new = !connection.is_handshaking() && !running.is_told;
-        running.is_told |= is_new;
+        let is_new = !connection.is_handshaking() && !running.is_reported;
+        running.is_reported |= is_new;
         Ok(is_new)
     }
 

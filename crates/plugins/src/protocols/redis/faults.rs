@@ -141,8 +141,8 @@ mod tests {
             (json!({"faults": [{"commands": ["get"], "delay": 1, "key": ""}]}), "faults[0]: key"),
             (json!({"fault": []}), "unknown field"),
         ] {
-            let told = Faults::compile(Some(&conf)).unwrap_err();
-            assert!(told.contains(reason), "{told}");
+            let message = Faults::compile(Some(&conf)).unwrap_err();
+            assert!(message.contains(reason), "{message}");
         }
         assert!(Faults::compile(None).unwrap().of("get").is_none());
     }

@@ -226,11 +226,11 @@ mod tests {
     use super::*;
 
     fn read(bytes: &[u8], piece: usize) -> Result<Vec<String>, String> {
-        let (mut reader, mut told) = (ReplyReader::default(), Vec::new());
+        let (mut reader, mut replies) = (ReplyReader::default(), Vec::new());
         for part in bytes.chunks(piece) {
             let fed = reader.feed(part, &mut |reply: RedisReply<'_>| {
                 let word = reply.word.escape_ascii();
-                told.push(format!(
+                replies.push(format!(
                     "{} {word} {:?}",
                     if reply.is_push { "push" } else { "reply" },
                     reply.number
@@ -238,7 +238,7 @@ mod tests {
             });
             fed.map_err(Cow::into_owned)?;
         }
-        Ok(told)
+        Ok(replies)
     }
 
     #[test]
@@ -281,8 +281,8 @@ mod tests {
             (&deep, "more than 64 levels"),
             (&long, "more than 65536 bytes"),
         ] {
-            let told = read(bytes, 7).unwrap_err();
-            assert!(told.contains(reason), "{told}");
+            let message = read(bytes, 7).unwrap_err();
+            assert!(message.contains(reason), "{message}");
         }
     }
 }

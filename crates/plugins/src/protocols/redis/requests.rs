@@ -141,9 +141,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Told(Vec<String>);
+    struct RecordedCommands(Vec<String>);
 
-    impl CommandReceiver for Told {
+    impl CommandReceiver for RecordedCommands {
         fn argument(&mut self, index: usize, count: usize, kept: &[u8], length: usize) {
             self.0.push(format!("{index}/{count} {} {length}", kept.escape_ascii()));
         }
@@ -154,11 +154,11 @@ mod tests {
     }
 
     fn read(bytes: &[u8], piece: usize) -> Result<Vec<String>, String> {
-        let (mut reader, mut told) = (RequestReader::default(), Told::default());
+        let (mut reader, mut recorded) = (RequestReader::default(), RecordedCommands::default());
         for part in bytes.chunks(piece) {
-            reader.feed(part, &mut told).map_err(Cow::into_owned)?;
+            reader.feed(part, &mut recorded).map_err(Cow::into_owned)?;
         }
-        Ok(told.0)
+        Ok(recorded.0)
     }
 
     #[test]
@@ -197,8 +197,8 @@ mod tests {
             (b"*1\r\n$1\r\na\rb", "longer than its length"),
         ] {
             for piece in [1, bytes.len()] {
-                let told = read(bytes, piece).unwrap_err();
-                assert!(told.contains(reason), "{}: {told}", bytes.escape_ascii());
+                let message = read(bytes, piece).unwrap_err();
+                assert!(message.contains(reason), "{}: {message}", bytes.escape_ascii());
             }
         }
     }

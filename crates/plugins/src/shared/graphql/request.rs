@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_without_a_document_are_told() {
+    fn requests_without_a_document_are_reported() {
         let check = |method: &str, fields: &str, body: &str, expected: &str| {
             let got = read(&format!("{method} HTTP/1.1\r\nHost: a\r\n{fields}\r\n{body}")).unwrap_err();
             assert!(got.starts_with(expected), "{method} {body}: {got}");

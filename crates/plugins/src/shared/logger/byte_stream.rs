@@ -212,13 +212,13 @@ mod tests {
     }
 
     #[test]
-    fn unreachable_server_is_told_with_its_place() {
+    fn unreachable_server_is_reported_with_its_address() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = stream(&listener, 1);
         let port = server.port;
         drop(listener);
-        let told = env::block_on(server.send(b"x")).unwrap().unwrap_err();
+        let message = env::block_on(server.send(b"x")).unwrap().unwrap_err();
         let expected = format!("failed to connect to TCP server: host[127.0.0.1] port[{port}] err: ");
-        assert!(told.starts_with(&expected), "{told}");
+        assert!(message.starts_with(&expected), "{message}");
     }
 }

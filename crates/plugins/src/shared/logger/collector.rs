@@ -20,7 +20,7 @@ use crate::shared::config;
 /// entry.
 const ANSWER_MAX_BYTES: usize = 4 * 1024 * 1024;
 /// The most bytes of a response in the log.
-const TOLD_MAX_BYTES: usize = 200;
+const EXCERPT_MAX_BYTES: usize = 200;
 /// The pattern of URIs in schemas: a scheme, a name or an address, and perhaps a port. [`check_uri`] decides
 /// the rest.
 pub(crate) const URI_PATTERN: &str = r"^[^/]+://([0-9a-zA-Z.-]+|\[[0-9a-fA-F:]+\])(:[0-9]+)?";
@@ -184,21 +184,21 @@ impl CollectorResponse<'_> {
     }
 
     /// The beginning of the body, for a message.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn body_excerpt(&self) -> String {
         let body = &self.response.body;
-        let mut told = String::new();
-        for character in String::from_utf8_lossy(&body[..body.len().min(TOLD_MAX_BYTES)]).chars() {
+        let mut excerpt = String::new();
+        for character in String::from_utf8_lossy(&body[..body.len().min(EXCERPT_MAX_BYTES)]).chars() {
             // A response must not forge lines of the log.
             if character.is_control() {
-                told.push(' ');
+                excerpt.push(' ');
             } else {
-                told.push(character);
+                excerpt.push(character);
             }
         }
-        if body.len() > TOLD_MAX_BYTES {
-            let _ = write!(told, "… ({} bytes)", body.len());
+        if body.len() > EXCERPT_MAX_BYTES {
+            let _ = write!(excerpt, "… ({} bytes)", body.len());
         }
-        told
+        excerpt
     }
 
     /// Nothing if the status is below 400; otherwise a sentence.
@@ -210,8 +210,8 @@ impl CollectorResponse<'_> {
             return Ok(());
         }
         let (status, host, port) = (self.status(), self.endpoint.host(), self.endpoint.port());
-        let told = self.told();
-        Err(format!("server returned status code[{status}] host[{host}] port[{port}] body[{told}]"))
+        let excerpt = self.body_excerpt();
+        Err(format!("server returned status code[{status}] host[{host}] port[{port}] body[{excerpt}]"))
     }
 }
 
@@ -288,8 +288,8 @@ mod tests {
         let uri = format!("http://{address}/in/secret?token=secret");
         let collector = LogCollector::new(&services, [&*uri], Calling::within_s(60, false)).unwrap();
         let client = HttpClient::default();
-        let told = net::env::block_on(collector.post(&client, Vec::new())).unwrap().err().unwrap();
-        assert!(told.starts_with(&format!("http://{address}: ")) && !told.contains("secret"), "{told}");
+        let error = net::env::block_on(collector.post(&client, Vec::new())).unwrap().err().unwrap();
+        assert!(error.starts_with(&format!("http://{address}: ")) && !error.contains("secret"), "{error}");
         let bad =
             LogCollector::new(&services, ["ftp://a/secret"], Calling::within_s(1, false)).err().unwrap();
         assert!(bad.starts_with("ftp://a: ") && !bad.contains("secret"), "{bad}");

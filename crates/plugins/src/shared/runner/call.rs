@@ -51,7 +51,7 @@ pub(super) struct RunnerCall {
 }
 
 /// A message of the runner.
-pub(super) enum Told {
+pub(super) enum RunnerMessage {
     /// The answer, which [`RunnerCall::message`] gives.
     Answer,
     /// A question, which [`RunnerCall::answer`] answers.
@@ -79,7 +79,11 @@ impl RunnerCall {
     }
 
     /// Waits for the next message of the runner.
-    pub(super) async fn next(&mut self, caller: &Caller, worker: &WorkerLocal) -> Result<Told, CallError> {
+    pub(super) async fn next(
+        &mut self,
+        caller: &Caller,
+        worker: &WorkerLocal,
+    ) -> Result<RunnerMessage, CallError> {
         let kind = self.kind;
         let received = self.connection.receive(worker, &self.pool, &mut self.buffer, kind.receive).await?;
         match received {
@@ -88,7 +92,7 @@ impl RunnerCall {
                 if self.questions > QUESTIONS_MAX {
                     return Err(CallError::Malformed("it asks too many questions"));
                 }
-                messages::read_question(self.message()).map(Told::Question)
+                messages::read_question(self.message()).map(RunnerMessage::Question)
             }
             frame::ERROR => {
                 let error = messages::read_error(self.message());
@@ -97,7 +101,7 @@ impl RunnerCall {
                 }
                 Err(error)
             }
-            received if received == kind.frame => Ok(Told::Answer),
+            received if received == kind.frame => Ok(RunnerMessage::Answer),
             received => Err(CallError::Unexpected(received)),
         }
     }

@@ -10,7 +10,7 @@ use exchange::plugin::{BufferedReply, Flow, PhaseDecision, ResponseStep};
 use message::FieldId;
 use message::query::decode;
 
-use super::call::{CallKind, RunnerCall, RunnerTimeBudget, TRIES, Told};
+use super::call::{CallKind, RunnerCall, RunnerMessage, RunnerTimeBudget, TRIES};
 use super::error::CallError;
 use super::extra_info;
 use super::flat::FlatWriter;
@@ -99,17 +99,17 @@ async fn once(
     };
     loop {
         match budget.spend(call.next(caller, &worker)).await? {
-            Told::Answer => break,
-            Told::Question(RunnerQuestion::Variable(name)) => {
+            RunnerMessage::Answer => break,
+            RunnerMessage::Question(RunnerQuestion::Variable(name)) => {
                 let value = extra_info::variable(exchange, &name).await?;
                 budget.spend(call.answer(value.as_deref())).await?;
             }
-            Told::Question(RunnerQuestion::RequestBody) => {
+            RunnerMessage::Question(RunnerQuestion::RequestBody) => {
                 let body = extra_info::request_body(exchange).await?;
                 budget.spend(call.answer(body)).await?;
             }
             // There is no response yet; APISIX answers with nothing too.
-            Told::Question(RunnerQuestion::ResponseBody) => budget.spend(call.answer(None)).await?,
+            RunnerMessage::Question(RunnerQuestion::ResponseBody) => budget.spend(call.answer(None)).await?,
         }
     }
     let decision = match messages::read_action(call.message(), call.id)? {

@@ -6,7 +6,7 @@ use exchange::Exchange;
 use exchange::plugin::{BodyNeed, Portion, ResponseStep};
 use message::{FieldId, Headers, Method};
 
-use super::call::{CallKind, RunnerCall, RunnerTimeBudget, TRIES, Told};
+use super::call::{CallKind, RunnerCall, RunnerMessage, RunnerTimeBudget, TRIES};
 use super::error::CallError;
 use super::extra_info::{self, BODY_BYTES_MAX};
 use super::flat::FlatWriter;
@@ -150,21 +150,21 @@ async fn questions(
     let worker = exchange.local().clone();
     loop {
         match call.next(caller, &worker).await? {
-            Told::Answer => return Ok(false),
-            Told::Question(RunnerQuestion::Variable(name)) => {
+            RunnerMessage::Answer => return Ok(false),
+            RunnerMessage::Question(RunnerQuestion::Variable(name)) => {
                 let value = extra_info::variable(exchange, &name).await?;
                 call.answer(value.as_deref()).await?;
             }
-            Told::Question(RunnerQuestion::RequestBody) => {
+            RunnerMessage::Question(RunnerQuestion::RequestBody) => {
                 call.answer(extra_info::request_body(exchange).await?).await?;
             }
             // A body without an end cannot be waited for.
-            Told::Question(RunnerQuestion::ResponseBody)
+            RunnerMessage::Question(RunnerQuestion::ResponseBody)
                 if has_no_body(exchange) || is_event_stream(&exchange.response.headers) =>
             {
                 call.answer(None).await?;
             }
-            Told::Question(RunnerQuestion::ResponseBody) => match body {
+            RunnerMessage::Question(RunnerQuestion::ResponseBody) => match body {
                 Some(body) => call.answer(Some(body).filter(|body| !body.is_empty())).await?,
                 None => return Ok(true),
             },

@@ -14,7 +14,7 @@ const TIMEOUT_MS: u64 = 10_000;
 /// The longest answer that is read.
 const ANSWER_MAX_BYTES: usize = 64 * 1024;
 /// How many bytes of a refusal are logged.
-const TOLD_MAX_BYTES: usize = 200;
+const EXCERPT_MAX_BYTES: usize = 200;
 
 /// See the module.
 pub(crate) struct JsonPost {
@@ -50,9 +50,9 @@ impl JsonPost {
         if (200..300).contains(&answer.status) {
             return Ok(());
         }
-        let told = &answer.body[..answer.body.len().min(TOLD_MAX_BYTES)];
+        let excerpt = &answer.body[..answer.body.len().min(EXCERPT_MAX_BYTES)];
         let (uri, status) = (self.destination.uri(), answer.status);
-        Err(format!("{uri} answered with status {status}: {}", String::from_utf8_lossy(told)))
+        Err(format!("{uri} answered with status {status}: {}", String::from_utf8_lossy(excerpt)))
     }
 }
 

@@ -157,11 +157,11 @@ impl JourneyStep {
             Some(false) => Some("does not run".to_owned()),
             None => Some(paint.noted("unknown")),
         };
-        let told: Vec<String> = [word, would].into_iter().flatten().collect();
-        let told = told.join(": ");
+        let parts: Vec<String> = [word, would].into_iter().flatten().collect();
+        let effect = parts.join(": ");
         match &self.why {
-            Some(why) => format!("{told} ({why})"),
-            None => told,
+            Some(why) => format!("{effect} ({why})"),
+            None => effect,
         }
     }
 }

@@ -67,15 +67,15 @@ impl WholeSet {
 
     /// The faults in a response, each with its line in the file.
     fn faults(&self, answer: &InstanceResponse) -> Option<Vec<String>> {
-        let told = answer.body.as_ref().ok()?.get("faults")?.as_array()?;
+        let faults = answer.body.as_ref().ok()?.get("faults")?.as_array()?;
         let text = |fault: &Value, name: &str| fault[name].as_str().unwrap_or_default().to_owned();
-        let fault = |told: &Value| {
-            let path = text(told, "key");
+        let fault = |item: &Value| {
+            let path = text(item, "key");
             let key = self.document.objects.iter().map(|object| &object.key).find(|key| key.path() == path);
             let fault = ConfigFault {
                 key: key.cloned(),
-                pointer: text(told, "pointer"),
-                reason: text(told, "reason"),
+                pointer: text(item, "pointer"),
+                reason: text(item, "reason"),
                 kept: false,
             };
             if key.is_some() {
@@ -84,7 +84,7 @@ impl WholeSet {
                 (usize::MAX, format!("{path}{}: {}", fault.pointer, fault.reason))
             }
         };
-        Some(in_order(told.iter().map(fault).collect()))
+        Some(in_order(faults.iter().map(fault).collect()))
     }
 
     /// The lines of faults.

@@ -15,7 +15,7 @@ pub(super) struct Deployment {
     /// The place of `deployment.etcd`.
     etcd: Option<At>,
     /// Whether the file has the keys that secrets are encrypted with, or switches the encryption off.
-    keyring_is_told: bool,
+    keyring_is_configured: bool,
     /// `apisix.ssl.ssl_trusted_certificate`: the CA of etcd's certificate.
     pub(super) ca: Option<(At, String)>,
 }
@@ -105,7 +105,7 @@ pub(super) fn data_encryption(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     super::listeners::remark_unknown_names(draft, spot, &["enable_encrypt_fields", "keyring"]);
     let mut is_on = true;
     with(draft, spot, "enable_encrypt_fields", |draft, spot| is_on = draft.switch(spot) != Some(false));
-    draft.deployment.keyring_is_told = !is_on;
+    draft.deployment.keyring_is_configured = !is_on;
     if is_on {
         with(draft, spot, "keyring", keyring);
     }
@@ -113,7 +113,7 @@ pub(super) fn data_encryption(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 
 /// The keys of `apisix.data_encryption.keyring`.
 fn keyring(draft: &mut Draft<'_>, spot: &Spot<'_>) {
-    draft.deployment.keyring_is_told = true;
+    draft.deployment.keyring_is_configured = true;
     let items = if let Content::List(items) = &spot.node.content { items.as_slice() } else { &[] };
     for item in items.iter().chain(std::iter::once(spot.node)) {
         // Refused, because YAML drops leading zeros, among other things, when it reads a number.
@@ -148,7 +148,7 @@ pub(super) fn finish_deployment(draft: &mut Draft<'_>) {
 
 fn from_etcd(draft: &mut Draft<'_>, at: &At) {
     draft.set_one(at, "source", "etcd");
-    if !draft.deployment.keyring_is_told {
+    if !draft.deployment.keyring_is_configured {
         // Set, because APISIX encrypts secrets in etcd with this keyring unless another one is written.
         draft.set(at, "encryption_keyring", DEFAULT_KEYRING.map(str::to_owned).to_vec());
         draft.remark("apisix.data_encryption.keyring", at.line, format!("is not written: {PUBLISHED}"));

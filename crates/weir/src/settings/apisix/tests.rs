@@ -55,7 +55,7 @@ fn gives(text: &str, settings: &[&str]) {
     check(text, settings, &[], &[]);
 }
 
-fn told(text: &str, remarks: &[&str]) {
+fn warns(text: &str, remarks: &[&str]) {
     check(text, &[], remarks, &[]);
 }
 
@@ -73,7 +73,7 @@ fn nothing_written_is_every_default() {
 
 #[test]
 fn unknown_keys_are_reported_with_nearest() {
-    told(
+    warns(
         "apisix:\n  node_lisen: 1\n  colour: blue\n  allow_admin: [0.0.0.0/0]\n  config_center: yaml\n\
          deploymnt: {}\netcd: {host: []}\nproxy: 0.0.0.0:1\nadmin_key: x\n",
         &[

@@ -72,8 +72,8 @@ fn role_for_the_prefix_suffices() {
     assert_eq!(versions(&one), 3, "what may be read is shown");
     as_root(&["role", "revoke-permission", "gateway", "/apisix/", "--prefix=true"]);
     let (status, answer) = one.admin("PUT", "routes/d", route("d", &origin));
-    let told = answer.to_string();
-    assert!(status == 503 && told.contains("readwrite /apisix/ --prefix=true"), "{status} {told}");
+    let text = answer.to_string();
+    assert!(status == 503 && text.contains("readwrite /apisix/ --prefix=true"), "{status} {text}");
 }
 
 #[test]

@@ -65,8 +65,8 @@ fn undecryptable_object_keeps_last_good_form() {
     }
     let faults = || node.admin("GET", "weir/status", Value::Null).1["faults"].clone();
     wait_until("both are told", || faults().as_array().is_some_and(|faults| faults.len() == 2));
-    let told = faults().to_string();
-    assert!(told.contains("/plugins/key-auth/key cannot be decrypted") && !told.contains(SEALED), "{told}");
+    let text = faults().to_string();
+    assert!(text.contains("/plugins/key-auth/key cannot be decrypted") && !text.contains(SEALED), "{text}");
     assert_eq!(status_with(&node, "auth-zero"), 200, "jack has what he had");
     for key in ["auth-one", SEALED] {
         assert_eq!(status_with(&node, key), 401, "{key}");

@@ -51,14 +51,14 @@ fn applied_file_can_be_rolled_back_by_any_instance() {
     let (status, history) = other.admin("GET", "weir/versions", Value::Null);
     assert_eq!(status, 200, "{history}");
     let versions = history["versions"].as_array().unwrap();
-    let told: Vec<(u64, &str, u64)> = versions
+    let entries: Vec<(u64, &str, u64)> = versions
         .iter()
         .map(|version| {
             let number = |name: &str| version[name].as_u64().unwrap();
             (number("version"), version["source"].as_str().unwrap(), number("objects"))
         })
         .collect();
-    assert_eq!(told, [(before + 1, "apply", 3), (before, "admin", 1), (before - 1, "admin", 1)]);
+    assert_eq!(entries, [(before + 1, "apply", 3), (before, "admin", 1), (before - 1, "admin", 1)]);
     assert!(versions[0]["by"].as_str().unwrap().starts_with("ann ("), "{history}");
     assert_eq!(history["oldest"].as_u64(), Some(before - 1));
     let (_, version) = other.admin("GET", &format!("weir/versions/{}", before + 1), Value::Null);

@@ -49,8 +49,8 @@ fn silent_clients_give_way_when_descriptors_run_out() {
     }
     wait_until("it is counted", || evicted(&mut metrics, "open_files", "unspoken") >= 40);
     assert_eq!(evicted(&mut metrics, "open_files", "idle"), 0, "none was silent for longer");
-    let told = weir.stderr().iter().filter(|line| line.contains("silent longest")).count();
-    assert!(told >= 1, "{:?}", weir.stderr());
+    let warnings = weir.stderr().iter().filter(|line| line.contains("silent longest")).count();
+    assert!(warnings >= 1, "{:?}", weir.stderr());
     assert!(descriptors(&weir).len() as u64 <= open + 40, "some are left for others");
     drop(silent);
 }

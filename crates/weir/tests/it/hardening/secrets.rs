@@ -158,6 +158,6 @@ fn no_log_or_dump_holds_a_resolved_secret() {
     });
     check("the access log", &std::fs::read_to_string(&log).unwrap());
     check("the error log", &weir.stderr().join("\n"));
-    let told = weir.stderr().join("\n");
-    assert!(told.contains("jill/other leads nowhere"), "what is missing is told: {told}");
+    let logged = weir.stderr().join("\n");
+    assert!(logged.contains("jill/other leads nowhere"), "what is missing is told: {logged}");
 }

@@ -63,8 +63,8 @@ fn failed_connections_and_timeouts_take_a_node_out() {
             weir.client().get("/");
             nodes(&weir, "1")[0]["state"] == "unhealthy"
         });
-        let told = nodes(&weir, "1")[0]["unhealthy"]["why"].as_str().unwrap().to_owned();
-        assert!(told.starts_with(why), "{told}");
+        let reason = nodes(&weir, "1")[0]["unhealthy"]["why"].as_str().unwrap().to_owned();
+        assert!(reason.starts_with(why), "{reason}");
         assert_eq!(answers(&weir), ["good"]);
     }
 }

@@ -74,8 +74,8 @@ fn command_lists_upstreams_and_their_nodes() {
     assert_eq!(lines[5][..7], [&down, "127.0.0.1", "1", "0", "0", "-", "unhealthy"]);
     assert!(all.stdout.contains("active checks: 1 TCP failure"), "{}", all.stdout);
     let one = run(&["orders", "--json"]);
-    let told: serde_json::Value = serde_json::from_str(&one.stdout).unwrap();
-    assert_eq!(told, control(&weir, "/v1/weir/upstreams/orders", &[]).json());
+    let printed: serde_json::Value = serde_json::from_str(&one.stdout).unwrap();
+    assert_eq!(printed, control(&weir, "/v1/weir/upstreams/orders", &[]).json());
     let none = run(&["routes/none"]);
     assert_eq!(none.code, 1);
     assert!(none.stderr.contains("no upstream is in force at /routes/none"), "{none:?}");

@@ -83,16 +83,16 @@ fn listed_status_of_a_call_is_retried() {
 }
 
 #[test]
-fn time_left_is_told_in_grpc_timeout() {
+fn time_left_is_sent_in_grpc_timeout() {
     let origin = Origin::answering("");
     let check = |deadline: &str, asked: &[(&str, &str)], expected: Option<std::ops::Range<u64>>| {
         let weir = crate::support::gateway(&route("uri: /*", &upstream(&[origin.address()], deadline)));
         call(&mut Client::connect(weir.proxy()), "/", asked);
         let request = origin.last_request();
-        let told = request.header("grpc-timeout").and_then(timeout_ms);
+        let sent = request.header("grpc-timeout").and_then(timeout_ms);
         match expected {
-            Some(range) => assert!(told.is_some_and(|told| range.contains(&told)), "{deadline}: {told:?}"),
-            None => assert_eq!(told, None, "{deadline}"),
+            Some(range) => assert!(sent.is_some_and(|sent| range.contains(&sent)), "{deadline}: {sent:?}"),
+            None => assert_eq!(sent, None, "{deadline}"),
         }
     };
     check("deadline: {total: 20}", &[], Some(1_000..20_001));

@@ -38,14 +38,14 @@ fn cpu_agrees_with_another_measurement() {
     fs::write(&script, BURNER).unwrap();
     let command = ["bash", "-c", &format!("{enter}exec python3 {}", script.display())].map(ToOwned::to_owned);
     let group = start(folder.path(), &command);
-    let told: f64 = testkit::wait_for("it has burnt", || {
+    let printed: f64 = testkit::wait_for("it has burnt", || {
         group.check_running().unwrap();
         group.output().trim().parse().ok()
     });
     let ours = group.tree().cpu().seconds();
     let (theirs, whose) = match &control {
         Some(control) => (control.cpu_seconds(), "the control group"),
-        None => (told, "the program"),
+        None => (printed, "the program"),
     };
     let difference = 100.0 * (ours - theirs).abs() / theirs;
     assert!(difference < TOLERANCE_PERCENT, "{ours} s, {whose} says {theirs} s: {difference:.1} %");

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 use testkit::{Client, Origin, Reply, Response, Signal, Step, Weir, wait_until};
 
-use super::{ask, cached, check, metric, told};
+use super::{ask, cached, check, metric, status_and_body};
 use crate::support::BINARY;
 
 /// Fields of a response that is fresh for one second.
@@ -76,7 +76,7 @@ fn first_client_of_stale_entry_does_not_wait() {
         for _ in 0..2 {
             let response = first_stale(&mut client, method, headers);
             assert_eq!(
-                (&*told(&response).0, response.status, &*response.text()),
+                (&*status_and_body(&response).0, response.status, &*response.text()),
                 ("UPDATING", status, body),
                 "{case}"
             );
@@ -108,11 +108,12 @@ fn clients_of_stale_entry_share_one_request() {
         let config = json!({"cache_control": true, "coalesce_timeout": coalesce_timeout});
         let weir = cached(&slow.origin, config);
         check(ask(&weir, "/", &[]), "MISS", "first");
-        check(told(&first_stale(&mut weir.client(), "GET", &[])), "UPDATING", "first");
+        check(status_and_body(&first_stale(&mut weir.client(), "GET", &[])), "UPDATING", "first");
         assert!(slow.asked.wait());
         let proxy = weir.proxy();
-        let clients: Vec<_> =
-            (0..20).map(|_| std::thread::spawn(move || told(&Client::connect(proxy).get("/")))).collect();
+        let clients: Vec<_> = (0..20)
+            .map(|_| std::thread::spawn(move || status_and_body(&Client::connect(proxy).get("/"))))
+            .collect();
         for client in clients {
             check(client.join().unwrap(), "UPDATING", "first");
         }
@@ -129,11 +130,12 @@ fn background_request_confirms_entry() {
     let slow = Slow::answering("HTTP/1.1 304 Not Modified\r\nCache-Control: max-age=60\r\nX-New: 1\r\n\r\n");
     let weir = cached(&slow.origin, json!({"cache_control": true}));
     check(ask(&weir, "/", &[]), "MISS", "first");
-    check(told(&first_stale(&mut weir.client(), "GET", &[])), "UPDATING", "first");
+    check(status_and_body(&first_stale(&mut weir.client(), "GET", &[])), "UPDATING", "first");
     slow.go.set();
     wait_until("the entry is confirmed", || {
         let response = weir.get("/");
-        told(&response) == ("HIT".to_owned(), "first".to_owned()) && response.header("X-New") == Some("1")
+        status_and_body(&response) == ("HIT".to_owned(), "first".to_owned())
+            && response.header("X-New") == Some("1")
     });
     wait_until("it is counted", || outcomes(&weir, "memory_cache", "revalidated") == 1);
 }
@@ -153,7 +155,7 @@ fn failed_background_request_keeps_entry() {
         });
         let weir = cached(&origin, json!({"cache_control": true}));
         check(ask(&weir, "/", &[]), "MISS", "first");
-        check(told(&first_stale(&mut weir.client(), "GET", &[])), "UPDATING", "first");
+        check(status_and_body(&first_stale(&mut weir.client(), "GET", &[])), "UPDATING", "first");
         wait_until("it is counted", || outcomes(&weir, "memory_cache", "failed") >= 1);
         let (status, body) = ask(&weir, "/", &[]);
         assert!(["STALE", "UPDATING"].contains(&&*status), "{status} after {reply:?}");
@@ -167,7 +169,7 @@ fn background_request_outlives_its_client() {
     let weir = cached(&slow.origin, json!({"cache_control": true}));
     check(ask(&weir, "/", &[]), "MISS", "first");
     let mut client = weir.client();
-    check(told(&first_stale(&mut client, "GET", &[])), "UPDATING", "first");
+    check(status_and_body(&first_stale(&mut client, "GET", &[])), "UPDATING", "first");
     assert!(slow.asked.wait());
     drop(client);
     slow.go.set();
@@ -179,7 +181,7 @@ fn background_request_ends_with_drain() {
     let slow = Slow::updating();
     let mut weir = cached(&slow.origin, json!({"cache_control": true}));
     check(ask(&weir, "/", &[]), "MISS", "first");
-    check(told(&first_stale(&mut weir.client(), "GET", &[])), "UPDATING", "first");
+    check(status_and_body(&first_stale(&mut weir.client(), "GET", &[])), "UPDATING", "first");
     assert!(slow.asked.wait());
     weir.terminate();
     weir.wait_for_exit();
@@ -202,7 +204,7 @@ fn background_request_is_that_of_its_client() {
     check(ask(&weir, "/?a=b", &[]), "MISS", "first");
     let mut client = weir.client();
     wait_until("the entry is stale", || {
-        told(&client.request("GET", "/?a=b", &[("X-Own", "1")], b"")).0 == "UPDATING"
+        status_and_body(&client.request("GET", "/?a=b", &[("X-Own", "1")], b"")).0 == "UPDATING"
     });
     assert!(slow.asked.wait());
     slow.go.set();

@@ -160,7 +160,7 @@ fn folder_that_others_can_write_to_is_not_used() {
     route(&weir, &origin, json!({"cache_strategy": ON_DISK}));
     check(ask(&weir, "/", &[]), "MISS", "response 0");
     check(ask(&weir, "/", &[]), "MISS", "response 1");
-    let told = "other users may write to its folder";
-    assert!(weir.stderr().iter().any(|line| line.contains(told)), "{:?}", weir.stderr());
+    let warning = "other users may write to its folder";
+    assert!(weir.stderr().iter().any(|line| line.contains(warning)), "{:?}", weir.stderr());
     assert!(foreign.iter().all(|file| file.exists()), "files of others stay");
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::json;
 use testkit::{Origin, Reply, wait_until};
 
-use super::{ask, cached, check, told};
+use super::{ask, cached, check, status_and_body};
 
 /// An origin with a first response that is fresh for a second only, and later ones that `later` makes.
 fn short_lived(
@@ -42,7 +42,7 @@ fn confirmed_entry_is_fresh_again() {
     check(ask(&weir, "/", &[]), "MISS", "first");
     check(wait_until_stale(&weir, &["REVALIDATED", "EXPIRED"]), "REVALIDATED", "first");
     let hit = weir.get("/");
-    check(told(&hit), "HIT", "first");
+    check(status_and_body(&hit), "HIT", "first");
     assert_eq!((hit.header("X-Old"), hit.header("X-New")), (Some("1"), Some("1")));
     assert_eq!(hit.header("Cache-Control"), Some("max-age=60"));
 }

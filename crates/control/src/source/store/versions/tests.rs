@@ -47,14 +47,14 @@ fn revision_has_author_changes_and_old_objects() {
     write(&mut store, VersionSource::Admin, &[("routes/1", Some("a")), ("routes/2", Some("b"))]);
     write(&mut store, VersionSource::Apply, &[("routes/1", Some("c")), ("routes/2", None)]);
     write(&mut store, VersionSource::Rollback, &[("routes/1", None), ("routes/3", Some("d"))]);
-    let told: Vec<_> = store.versions(u64::MAX, 2).unwrap();
+    let versions: Vec<_> = store.versions(u64::MAX, 2).unwrap();
     let of =
         |version: &RevisionInfo| (version.revision, version.parent, version.label.source, version.objects);
     assert_eq!(
-        told.iter().map(of).collect::<Vec<_>>(),
+        versions.iter().map(of).collect::<Vec<_>>(),
         [(3, 2, VersionSource::Rollback, 2), (2, 1, VersionSource::Apply, 2)]
     );
-    assert_eq!((told[0].label.at_ms, &*told[0].label.by), (7, "ann"));
+    assert_eq!((versions[0].label.at_ms, &*versions[0].label.by), (7, "ann"));
     assert_eq!(store.versions(2, 9).unwrap().len(), 1);
     let (_, changed) = store.version(2).unwrap().unwrap();
     let text = |record: &Option<StoredRecord>| record.as_ref().map(|record| record.text.clone());

@@ -65,7 +65,7 @@ impl VersionSource {
 
 impl RevisionInfo {
     /// A revision that is kept elsewhere.
-    pub fn told(revision: u64, parent: u64, label: RevisionLabel, objects: u32) -> RevisionInfo {
+    pub fn external(revision: u64, parent: u64, label: RevisionLabel, objects: u32) -> RevisionInfo {
         RevisionInfo { revision, parent, label, objects, bytes: 0 }
     }
 

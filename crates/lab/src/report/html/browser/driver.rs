@@ -53,15 +53,15 @@ impl Browser {
                 panic!("chromedriver cannot be started ({error}); run lab/install.sh test")
             });
         let mut output = BufReader::new(driver.stdout.take().unwrap());
-        let told = output.by_ref().lines().map_while(Result::ok).find_map(|line| {
+        let printed = output.by_ref().lines().map_while(Result::ok).find_map(|line| {
             line.strip_prefix("ChromeDriver was started successfully on port ")?
                 .trim_end_matches('.')
                 .parse()
                 .ok()
         });
-        let port = told.unwrap_or_default();
+        let port = printed.unwrap_or_default();
         let driver = Self { driver, _output: output, port, session: String::new() };
-        told.map(|_| driver)
+        printed.map(|_| driver)
     }
 
     /// Runs a script on the page and returns what it returns.

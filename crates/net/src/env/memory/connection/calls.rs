@@ -69,7 +69,7 @@ impl MemoryConnection {
         if !this.received.is_empty() {
             return None;
         }
-        if this.reset && !std::mem::replace(&mut this.reset_told, true) {
+        if this.reset && !std::mem::replace(&mut this.reset_reported, true) {
             return Some(Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())));
         }
         if this.at_end() {

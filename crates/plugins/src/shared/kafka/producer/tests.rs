@@ -187,16 +187,16 @@ fn moved_leader_is_asked_for_and_sent_to() {
 }
 
 #[test]
-fn lasting_refusal_is_told_without_another_try() {
+fn lasting_refusal_is_reported_without_another_try() {
     let services = exchange::testing::services();
     let broker = FakeBroker::start();
     broker.state.codes.lock().push(29);
-    let told = send(&broker.producer(&services, None, 1), &["a"]).unwrap_err();
+    let message = send(&broker.producer(&services, None, 1), &["a"]).unwrap_err();
     let place = broker.address;
     let expected = format!(
         "failed to send data to Kafka topic: partition 0: TopicAuthorizationFailed, brokers: {place}"
     );
-    assert_eq!(told, expected);
+    assert_eq!(message, expected);
     assert_eq!((broker.taken().len(), broker.counts()), (0, (1, 1)));
     // Of two groups the first one arrives.
     let broker = FakeBroker::start();
@@ -230,8 +230,8 @@ fn broker_that_answers_garbage_is_an_error() {
     let broker = FakeBroker::start();
     let check = |garbage: &[u8], reason: &str| {
         *broker.state.garbage.lock() = Some(garbage.to_vec());
-        let told = send(&broker.producer(&services, None, 1), &["a"]).unwrap_err();
-        assert!(told.contains(reason), "{told}");
+        let message = send(&broker.producer(&services, None, 1), &["a"]).unwrap_err();
+        assert!(message.contains(reason), "{message}");
     };
     check(b"HTTP/1.1 400 Bad Request\r\n\r\n", "too long");
     check(&[0, 0, 0, 4, 0, 0, 0, 9], "another request");
@@ -255,16 +255,16 @@ fn messages_without_acknowledgement_need_no_reply() {
 }
 
 #[test]
-fn brokers_that_are_gone_are_told_with_their_place() {
+fn brokers_that_are_gone_are_reported_with_their_address() {
     let services = exchange::testing::services();
     let place = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let broker = FakeBroker { address: place, state: Arc::default() };
-    let told = send(&broker.producer(&services, None, 1), &["a"]).unwrap_err();
+    let message = send(&broker.producer(&services, None, 1), &["a"]).unwrap_err();
     assert!(
-        told.starts_with("failed to send data to Kafka topic: ") && told.contains("cannot connect"),
-        "{told}"
+        message.starts_with("failed to send data to Kafka topic: ") && message.contains("cannot connect"),
+        "{message}"
     );
-    assert!(told.contains(&place.to_string()), "{told}");
+    assert!(message.contains(&place.to_string()), "{message}");
 }
 
 #[test]

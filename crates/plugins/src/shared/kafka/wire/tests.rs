@@ -75,7 +75,7 @@ fn replies_that_are_cut_or_lie_are_malformed() {
 }
 
 #[test]
-fn partitions_that_refuse_are_told() {
+fn partitions_that_refuse_are_reported() {
     let partition = |index, code| PartitionProduceResponse::default().with_index(index).with_error_code(code);
     let topic = TopicProduceResponse::default()
         .with_name(topic_name("logs"))

@@ -9,7 +9,7 @@ use http::{HeaderMap, Request};
 
 use super::*;
 
-fn told(path: &str, message: &[u8]) -> String {
+fn summary(path: &str, message: &[u8]) -> String {
     match reply(path.as_bytes(), message) {
         OriginHttp2Reply::Page(body) => format!("page of {} bytes", body.bytes),
         OriginHttp2Reply::Call(body) => format!("call of {} bytes, {} each", body.bytes, body.piece.len()),
@@ -20,7 +20,7 @@ fn told(path: &str, message: &[u8]) -> String {
 
 #[test]
 fn path_selects_answer() {
-    let check = |path: &str, wanted: &str| assert_eq!(told(path, b"\0\0\0\0\x02hi"), wanted, "{path}");
+    let check = |path: &str, wanted: &str| assert_eq!(summary(path, b"\0\0\0\0\x02hi"), wanted, "{path}");
     check("/lab.Echo/Unary", "call of 7 bytes, 7 each");
     check("/lab.Echo/Stream100", "call of 700 bytes, 7 each");
     for path in ["/lab.Echo/Stream0", "/lab.Echo/Stream1000001", "/lab.Echo/Streams", "/lab.Echo/Other"] {
@@ -37,9 +37,9 @@ fn path_selects_answer() {
 #[test]
 fn body_that_is_no_message_fails_call() {
     for message in [&b""[..], b"\0\0\0\0", b"\x01\0\0\0\0", b"\0\0\0\0\x01", b"\0\0\0\0\0x"] {
-        assert_eq!(told("/lab.Echo/Unary", message), "status 13", "{message:?}");
+        assert_eq!(summary("/lab.Echo/Unary", message), "status 13", "{message:?}");
     }
-    assert_eq!(told("/lab.Echo/Unary", b"\0\0\0\0\0"), "call of 5 bytes, 5 each");
+    assert_eq!(summary("/lab.Echo/Unary", b"\0\0\0\0\0"), "call of 5 bytes, 5 each");
 }
 
 /// An origin that runs as long as the test's process.
@@ -107,7 +107,7 @@ fn calls_end_with_trailers() {
 }
 
 #[test]
-fn calls_at_the_same_time_are_told_apart() {
+fn calls_at_the_same_time_are_distinguished() {
     with_client(|client| async move {
         let calls = (0..50_u8).map(|number| {
             let mut client = client.clone();

@@ -1,7 +1,7 @@
 //! Tables: access to the Admin API, the source of objects, the keyring and the plugins.
 
 use super::super::parse_apisix_config;
-use super::{check, gives, read, refused, told};
+use super::{check, gives, read, refused, warns};
 
 #[test]
 fn admin_https_takes_its_files() {
@@ -22,7 +22,7 @@ fn admin_https_takes_its_files() {
         &admin("https_admin: false\n    admin_api_mtls: {admin_ssl_cert: '', admin_ssl_cert_key: ''}"),
         &[],
     );
-    told(
+    warns(
         &admin("admin_api_mtls: {admin_ssl_cert: /c, admin_ssl_cert_key: /k}"),
         &["3: deployment.admin.admin_api_mtls.admin_ssl_cert: warning: has no effect"],
     );
@@ -52,7 +52,7 @@ fn admin_keys_and_networks() {
         &["5: deployment.admin.admin_key[0].key: warning: is published"],
         &[],
     );
-    told(
+    warns(
         &admin("admin_key: [{key: '', role: viewer}]"),
         &["3: deployment.admin.admin_key[0].key: warning: is empty"],
     );
@@ -248,7 +248,7 @@ fn missing_plugins_are_named() {
         &["2: plugin_attr.redirect.https_port: `x` is no number"],
     );
     refused(&attribute("2"), &["2: plugin_attr.server-info.report_ttl: `2` is not between 3 and 86400"]);
-    told(
+    warns(
         "apisix: {}\nplugin_attr:\n  my-own: {interval: 1}\n  prometheus: {export_uri: /metrics, refresh_interval: 1, default_buckets: [1]}\n",
         &[
             "3: plugin_attr.my-own: warning: no plugin here reads it",

@@ -1,6 +1,6 @@
 //! Tables: the listeners, and the refusal of those that do not exist yet.
 
-use super::{check, gives, refused, told};
+use super::{check, gives, refused, warns};
 
 #[test]
 fn proxy_listens_on_its_addresses() {
@@ -100,7 +100,7 @@ fn ssl_gives_the_listeners_and_settings_of_tls() {
             "4: apisix.ssl.ssl_ciphers: RC4-MD5 is no cipher suite that can be used",
         ],
     );
-    told(
+    warns(
         "apisix:\n  node_listen:\n    - {port: 9080, enable_http3: true}\n",
         &[
             "3: apisix.node_listen[0].enable_http3: warning: HTTP/3 needs TLS; write it in `apisix.ssl.listen`",
@@ -145,7 +145,7 @@ fn proxy_protocol_listens_for_peers_of_real_ip_from() {
             "4: apisix.proxy_protocol.listen_https_port: takes a plain value",
         ],
     );
-    told(
+    warns(
         "apisix:\n  proxy_protocol:\n    listen_htp_port: 9181\n",
         &[
             "3: apisix.proxy_protocol.listen_htp_port: warning: there is no such key; did you mean `listen_http_port`?",

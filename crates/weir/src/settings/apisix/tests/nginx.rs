@@ -1,6 +1,6 @@
 //! Tables: keys that are settings of the same meaning, and keys of nginx.
 
-use super::{check, gives, read, refused, told};
+use super::{check, gives, read, refused, warns};
 
 #[test]
 fn plugin_runner_is_read_as_apisix_has_it() {
@@ -13,7 +13,7 @@ fn plugin_runner_is_read_as_apisix_has_it() {
             "plugin_runner_environment [\"MY_VARIABLE\", \"OTHER=1\"]",
         ],
     );
-    told(
+    warns(
         "apisix: {}\nnginx_config:\n  envs: [WEIR_ADMIN_KEY]\n",
         &["3: nginx_config.envs: warning: no plugin runner gets"],
     );
@@ -56,18 +56,18 @@ fn keys_become_settings_of_same_meaning() {
         ],
     );
     gives("apisix: {}\ngraphql: {max_size: 2097152}\n", &["max_matched_body_bytes 2097152"]);
-    for (mib, bytes, is_told) in [
+    for (mib, bytes, is_remarked) in [
         (2, 2 << 20, false),
         (4, 4 << 20, false),
         (64, 64 << 20, false),
         (0, 64 << 20, true),
         (4_194_304, 64 << 20, true),
     ] {
-        let told = "1: apisix.max_post_args_readable_size: warning: it is a number of MiB, and 64 MiB is the most that is read";
+        let remark = "1: apisix.max_post_args_readable_size: warning: it is a number of MiB, and 64 MiB is the most that is read";
         check(
             &format!("apisix: {{max_post_args_readable_size: {mib}}}\ngraphql: {{max_size: 10}}\n"),
             &[&format!("max_matched_body_bytes {bytes}")],
-            &[told][..usize::from(is_told)],
+            &[remark][..usize::from(is_remarked)],
             &[],
         );
     }
@@ -122,7 +122,7 @@ fn nginx_keys_become_settings() {
             "5: nginx_config.http.send_timeout: 0 is not between",
         ],
     );
-    told(
+    warns(
         "nginx_config:\n  http_configuration_snippet: ''\n  http_server_configuration_snippet: |\n    gzip on;\n  \
          meta: {lua_shared_dict: {x: 1m}}\n  http: {underscores_in_headers: 'on', charset: utf-8}\n",
         &[
@@ -159,7 +159,7 @@ fn log_paths_follow_apisix() {
         "nginx_config: {http: {access_log_format: '{\"a\": \"$status\"}', access_log_format_escape: json}}",
         &["access_log_format Json([(\"a\", \"$status\")])"],
     );
-    told(
+    warns(
         "nginx_config:\n  error_log: syslog:server=10.0.0.1\n  http:\n    access_log_format: $remote_adr\n",
         &[
             "2: nginx_config.error_log: warning: there is no syslog target",

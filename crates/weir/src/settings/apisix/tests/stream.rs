@@ -1,6 +1,6 @@
 //! Tables: the listeners of layer 4.
 
-use super::{check, gives, refused, told};
+use super::{check, gives, refused, warns};
 
 const TAKEN: &str = "admin_stream_routes Taken";
 
@@ -17,8 +17,8 @@ fn mode_decides_which_layers_are_served() {
     );
     refused("apisix: {proxy_mode: tcp}", &["1: apisix.proxy_mode: `tcp` is not `http`"]);
     let no_mode = "1: apisix.stream_proxy: warning: has no effect without `apisix.proxy_mode: stream`";
-    told("apisix: {stream_proxy: {tcp: [9100]}}", &[no_mode]);
-    told("apisix: {proxy_mode: http, stream_proxy: {tcp: [9100]}}", &[no_mode]);
+    warns("apisix: {stream_proxy: {tcp: [9100]}}", &[no_mode]);
+    warns("apisix: {proxy_mode: http, stream_proxy: {tcp: [9100]}}", &[no_mode]);
     // A control plane keeps stream routes and serves none.
     let file = "apisix: {proxy_mode: stream, stream_proxy: {tcp: [9100]}}\n\
                 deployment: {role: control_plane, role_control_plane: {config_provider: etcd}, etcd: {host: ['http://a:1']}}";
@@ -99,7 +99,7 @@ fn proxy_protocol_of_layer_4() {
         "{all}nginx_config: {{http: {{real_ip_header: proxy_protocol, real_ip_from: [10.0.0.0/8]}}}}"
     );
     gives(&named, &with("proxy_protocol_from [10.0.0.0/8]"));
-    told("apisix:\n  proxy_protocol: {enable_tcp_pp: true, enable_tcp_pp_to_upstream: true}\n", &[]);
+    warns("apisix:\n  proxy_protocol: {enable_tcp_pp: true, enable_tcp_pp_to_upstream: true}\n", &[]);
     gives(
         "apisix: {proxy_mode: stream, stream_proxy: {tcp: [{addr: 1, proxy_protocol_to_upstream: true}, 2]}}",
         &[

@@ -26,7 +26,7 @@ impl Write for Lines {
 }
 
 struct Log {
-    told: Told,
+    fault_log: FaultLog,
     view: View,
     lines: Lines,
 }
@@ -53,7 +53,9 @@ impl Log {
         let lines = self.lines.clone();
         let subscriber =
             tracing_subscriber::fmt().with_ansi(false).with_writer(move || lines.clone()).finish();
-        tracing::subscriber::with_default(subscriber, || self.told.tell(&self.view, touched, elsewhere));
+        tracing::subscriber::with_default(subscriber, || {
+            self.fault_log.report(&self.view, touched, elsewhere);
+        });
         String::from_utf8(self.lines.0.lock().clone()).unwrap()
     }
 }
@@ -64,7 +66,7 @@ const WORSE: &str = r#"{"uri":"/","plugins":{},"colour":1}"#;
 
 #[test]
 fn fault_is_logged_when_it_begins_changes_and_ends() {
-    let mut log = Log { told: Told::default(), view: View::default(), lines: Lines::default() };
+    let mut log = Log { fault_log: FaultLog::default(), view: View::default(), lines: Lines::default() };
     assert_eq!(log.after(&[("a", Some(GOOD))], false), "");
     let line = log.after(&[("a", Some(BAD))], false);
     assert!(
@@ -85,7 +87,7 @@ fn fault_is_logged_when_it_begins_changes_and_ends() {
 
 #[test]
 fn many_faults_do_not_flood_the_log() {
-    let mut log = Log { told: Told::default(), view: View::default(), lines: Lines::default() };
+    let mut log = Log { fault_log: FaultLog::default(), view: View::default(), lines: Lines::default() };
     let ids: Vec<String> = (0..300).map(|number| number.to_string()).collect();
     let bad: Vec<(&str, Option<&str>)> = ids.iter().map(|id| (id.as_str(), Some(BAD))).collect();
     assert_eq!(log.after(&bad, false).lines().count(), MAX_LINES + 1);

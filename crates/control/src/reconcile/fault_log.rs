@@ -11,15 +11,15 @@ use crate::view::View;
 
 /// The faulty objects that were logged, each with a hash of the logged verdict.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct FaultLog {
     marks: BTreeMap<ObjectKey, u64>,
 }
 
-impl Told {
+impl FaultLog {
     /// Logs the differences in `view`. `touched`: the objects that may have become faulty, or have other
     /// faults. `elsewhere`: new faults are logged elsewhere, with their lines in a file; only faults of the
     /// compiler are logged here.
-    pub(super) fn tell(&mut self, view: &View, touched: BTreeSet<ObjectKey>, elsewhere: bool) {
+    pub(super) fn report(&mut self, view: &View, touched: BTreeSet<ObjectKey>, elsewhere: bool) {
         let mut candidates = touched;
         candidates.extend(self.marks.keys().cloned());
         let mut lines_left = MAX_LINES;
@@ -49,7 +49,7 @@ impl Told {
 }
 
 /// Logs the plugins that objects run without from now on, because `ignore_faulty_plugins` names them.
-pub(super) fn tell_skipped(diff: &[Difference]) {
+pub(super) fn report_skipped(diff: &[Difference]) {
     let skipping = diff.iter().filter_map(|difference| {
         let before = difference.before.as_ref().map(|object| object.skipped()).unwrap_or_default();
         let skipped = difference.after.as_ref()?.skipped();
