@@ -96,7 +96,9 @@ impl OpenidConnect {
                 return Err(TokenRefusal::shown("token is signed by unexpected algorithm"));
             }
             None => {
-                return Err(TokenRefusal::shown("jwt signature verification failed: algorithm not supported"));
+                return Err(TokenRefusal::shown(
+                    "jwt signature verification failed: algorithm not supported",
+                ));
             }
             Some(algorithm) if algorithm.is_symmetric() => {
                 return Err(TokenRefusal::shown(
