@@ -221,7 +221,7 @@ fn memory_of_a_module_returns_when_nothing_uses_it() {
 
 #[test]
 #[allow(clippy::print_stdout, reason = "a skipped test says so")]
-fn refused_executable_memory_is_reported_with_the_remedy() {
+fn refused_executable_memory_names_the_remedy() {
     // As `MemoryDenyWriteExecute` of a unit does it (prctl(2), PR_SET_MDWE); status 75 where the kernel has
     // no such call.
     let script = "import ctypes, os, sys\n\

@@ -255,7 +255,7 @@ fn messages_without_acknowledgement_need_no_reply() {
 }
 
 #[test]
-fn brokers_that_are_gone_are_reported_with_their_address() {
+fn brokers_that_are_gone_are_named_by_address() {
     let services = exchange::testing::services();
     let place = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let broker = FakeBroker { address: place, state: Arc::default() };
