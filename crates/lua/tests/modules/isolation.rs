@@ -66,12 +66,12 @@ fn no_table_of_one_program_is_seen_by_another() {
     assert_eq!(engine.run(&walk(look)).as_deref(), Ok("0"));
 }
 
-/// The functions of the library are called in so many runs, so that each run is far within its limit of time on a
-/// busy machine as well.
+/// The functions of the library are called in so many runs, so that each run is far within its limit of time
+/// on a busy machine as well.
 const PARTS: usize = 6;
 
-/// Calls the functions of one part of the library with arguments of several kinds and visits the tables that they
-/// return: `results(visit)`.
+/// Calls the functions of one part of the library with arguments of several kinds and visits the tables that
+/// they return: `results(visit)`.
 const RESULTS: &str = "
     local skipped = {}
     local waiting = 'exit sleep yield wrap error wait kill every at lock connect spawn print say redirect'
