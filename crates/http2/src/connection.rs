@@ -47,8 +47,9 @@ pub struct Connection {
     output: Output,
     streams: Streams,
     events: VecDeque<Event>,
-    /// Malformed requests for the driver's log, with the reason.
-    refused: VecDeque<(Box<StoredHead>, &'static str)>,
+    /// Malformed requests for the driver's log. In a box, because few connections ever have one, and each
+    /// holds its engine while it is idle.
+    refused: Option<Box<RefusedHeads>>,
     flood: Flood,
     /// The part of a frame or preface that the next received byte belongs to.
     reading: Reading,
@@ -82,6 +83,11 @@ pub struct Connection {
     failure: Option<ConnectionError>,
     ping_count: u32,
 }
+
+/// Heads of malformed requests in their order, with the reasons.
+type RefusedHeads = VecDeque<(Box<StoredHead>, &'static str)>;
+
+const REFUSED_BYTES: usize = size_of::<(Box<StoredHead>, &str)>();
 
 /// How far the end of the connection has come on this side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +125,7 @@ impl Connection {
             output: Output::default(),
             streams: Streams::new(),
             events: VecDeque::new(),
-            refused: VecDeque::new(),
+            refused: None,
             flood: if is_server { Flood::of_client() } else { Flood::of_server() },
             reading: if is_server { Reading::Preface(0) } else { Reading::FirstFrame },
             partial: Vec::new(),
@@ -214,7 +220,10 @@ impl Connection {
             + self.partial.capacity()
             + self.block.as_ref().map_or(0, |block| size_of::<HeadBlock>() + block.memory())
             + self.records.memory()
-            + self.refused.capacity() * size_of::<(Box<StoredHead>, &str)>()
+            + self
+                .refused
+                .as_ref()
+                .map_or(0, |heads| size_of_val(&**heads) + heads.capacity() * REFUSED_BYTES)
             + self.waiting.capacity() * size_of::<StreamKey>()
     }
 

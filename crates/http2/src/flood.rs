@@ -22,23 +22,22 @@ pub(crate) enum Cost {
 #[derive(Debug)]
 pub(crate) struct Flood {
     account: Account<COSTS>,
-    rates: &'static [Rate; COSTS],
-    /// Budgets beyond which the connection fails.
-    budgets: u64,
+    /// Whether the peer is a client. The rates follow from it: a reference to them would make each idle
+    /// connection larger.
+    is_of_client: bool,
     is_exhausted: bool,
 }
 
 impl Flood {
     /// The account of a connection from a client, which fails with the first frame beyond a budget.
     pub(crate) fn of_client() -> Self {
-        Self { account: Account::default(), rates: &CLIENT_RATES, budgets: 1, is_exhausted: false }
+        Self { account: Account::default(), is_of_client: true, is_exhausted: false }
     }
 
     /// The account of a connection to a server, which requests of many clients share: beyond a budget it
     /// takes no further request, and it fails beyond [`Limits::SERVER_BUDGETS`] of them.
     pub(crate) fn of_server() -> Self {
-        let budgets = Limits::SERVER_BUDGETS;
-        Self { account: Account::default(), rates: &SERVER_RATES, budgets, is_exhausted: false }
+        Self { account: Account::default(), is_of_client: false, is_exhausted: false }
     }
 
     /// Starts a new interval when the current one is over.
@@ -73,9 +72,11 @@ impl Flood {
     /// # Errors
     /// The peer sent too many of them in this interval.
     pub(crate) fn charge(&mut self, cost: Cost) -> Result<(), ConnectionError> {
-        self.account.charge(cost as usize, self.rates).or_else(|excess| {
+        let (rates, budgets) =
+            if self.is_of_client { (&CLIENT_RATES, 1) } else { (&SERVER_RATES, Limits::SERVER_BUDGETS) };
+        self.account.charge(cost as usize, rates).or_else(|excess| {
             self.is_exhausted = true;
-            if excess.budgets < self.budgets { Ok(()) } else { Err(ConnectionError::calm(excess.reason)) }
+            if excess.budgets < budgets { Ok(()) } else { Err(ConnectionError::calm(excess.reason)) }
         })
     }
 }

@@ -140,21 +140,19 @@ impl Connection {
     /// and unchecked. None if there is none; drivers that log refused requests ask behind the last event of a
     /// turn.
     pub fn take_refused(&mut self, head: &mut RequestHead) -> Option<RefusedRequest> {
-        let (mut stored, reason) = self.refused.pop_front()?;
+        let (mut stored, reason) = self.refused.as_mut()?.pop_front()?;
         std::mem::swap(&mut head.headers, &mut stored.headers);
         (head.method, head.version, head.spans) = (stored.method, Version::Http2, stored.spans);
         let refused = RefusedRequest { reason, block_bytes: stored.block_bytes };
         pool::give_head(stored);
-        if self.refused.is_empty() {
-            self.refused = std::collections::VecDeque::new();
-        }
+        self.refused.take_if(|heads| heads.is_empty());
         Some(refused)
     }
 
     /// Whether there is a malformed request to take.
     #[inline]
     pub fn has_refused(&self) -> bool {
-        !self.refused.is_empty()
+        self.refused.is_some()
     }
 
     /// Moves the first response head that was not taken into `head`: interim ones in their order, then the

@@ -248,8 +248,9 @@ impl Connection {
         reason: &'static str,
     ) -> Result<(), ConnectionError> {
         head.block_bytes = block.bytes.len();
-        if self.refused.len() < Limits::REFUSED_REQUESTS {
-            self.refused.push_back((head, reason));
+        let refused = self.refused.get_or_insert_default();
+        if refused.len() < Limits::REFUSED_REQUESTS {
+            refused.push_back((head, reason));
         } else {
             pool::give_head(head);
         }
