@@ -5,7 +5,8 @@ import { createRequire } from 'node:module';
 /** The script of axe, for `page.evaluate` or `page.addInitScript`. */
 export const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
+/** All rules that the pages keep. */
+export const ALL = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
 
 async function findings(page, name, rules) {
   const found = await page.evaluate(async (rules) => {
@@ -15,10 +16,13 @@ async function findings(page, name, rules) {
   return found.flatMap((each) => each.nodes.map((node) => `${name}: ${each.id}: ${node}`));
 }
 
-/** Findings as lines: page, theme, rule, place. The dark theme differs in nothing but colours. */
-export async function findingsInBothThemes(page, name) {
+/** The rules that look at colours, in which alone the themes differ. */
+export const OF_COLOURS = ['color-contrast', 'link-in-text-block'];
+
+/** Findings as lines: page, theme, rule, place. All rules hold in the light theme, `dark` in the dark one. */
+export async function findingsInBothThemes(page, name, dark) {
   const all = [];
-  for (const [scheme, rules] of [['dark', ['color-contrast', 'link-in-text-block']], ['light', RULES]]) {
+  for (const [scheme, rules] of [['dark', dark], ['light', ALL]]) {
     await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
     await page.locator(`html[data-mantine-color-scheme=${scheme}]`).waitFor({ state: 'attached' });
     all.push(...(await findings(page, `${name} ${scheme}`, rules)));

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { PAGES } from '../shots/pages.mjs';
-import { AXE, findingsInBothThemes } from './axe.mjs';
-import { browser, instance, openPage, settled, signIn, visit } from './lib.mjs';
+import { ALL, AXE, findingsInBothThemes } from './axe.mjs';
+import { browser, instance, openPage, settled, signIn, visitPage } from './lib.mjs';
 
 let target;
 let chromium;
@@ -23,20 +23,20 @@ for (const width of [1440, 390]) {
     const all = [];
     await page.goto(`${target.url}/ui/`);
     await page.getByLabel('Admin key', { exact: true }).waitFor();
-    all.push(...(await findingsInBothThemes(page, 'login')));
+    all.push(...(await findingsInBothThemes(page, 'login', ALL)));
     await signIn(page, target);
     let isAltered = false;
     for (const { name, path, before: prepare } of PAGES) {
-      // Loading anew takes a second of the processor: only a page that was altered has to go.
+      // Loading takes a second of the processor, so that only a page that was altered is loaded anew.
       if (isAltered) await page.goto(`${target.url}/ui${path}`);
-      else await visit(page, path);
+      else await visitPage(page, path);
       await settled(page);
       if (prepare) {
         await prepare(page);
         await page.waitForTimeout(400);
       }
       isAltered = prepare !== undefined;
-      all.push(...(await findingsInBothThemes(page, name)));
+      all.push(...(await findingsInBothThemes(page, name, ALL)));
     }
     assert.deepEqual([...new Set(all)], []);
     await page.close();

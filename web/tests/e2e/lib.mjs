@@ -86,6 +86,22 @@ export async function visit(page, path) {
   }, `/ui${path}`);
 }
 
+/** As `visit`, and waits for the heading of that page: the old page stays until the code of the new one has come. */
+export async function visitPage(page, path) {
+  const isOther = await page.evaluate((to) => new URL(to, window.location.href).pathname !== window.location.pathname, `/ui${path}`);
+  await page.evaluate(() => {
+    const heading = document.querySelector('main h1');
+    if (heading) heading.dataset.left = heading.textContent;
+  });
+  await visit(page, path);
+  if (isOther) {
+    await page.waitForFunction(() => {
+      const heading = document.querySelector('main h1');
+      return heading !== null && heading.dataset.left !== heading.textContent;
+    });
+  }
+}
+
 /** Waits until nothing loads any more. */
 export async function settled(page) {
   const isStill = () => document.querySelector('main h1') !== null && document.querySelector('main [aria-busy=true]') === null;

@@ -1,7 +1,7 @@
 /** Walks through lists, the page of an object, changes, faults and plugins. */
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, it } from 'node:test';
-import { browser, instance, isReal, openPage, settled, signIn, visit } from './lib.mjs';
+import { browser, instance, isReal, openPage, settled, signIn, visitPage } from './lib.mjs';
 
 let target;
 let opened;
@@ -100,7 +100,7 @@ describe('objects', { skip: isReal ? 'needs the data of the stand-in' : false },
   it('save_without_edit_changes_nothing', async () => {
     const { page, done } = await walk('/ui/routes/checkout');
     for (const path of ['routes/checkout', 'routes/shop-read', 'upstreams/orders?tab=form', 'consumers/mobile-app?tab=form', 'ssls/shop?tab=form', 'global_rules/1', 'plugin_configs/standard', 'plugin_metadata/http-logger', 'secrets/vault/main', 'protos/orders', 'consumers/partner-sync/credentials/one']) {
-      await visit(page, `/${path}`);
+      await visitPage(page, `/${path}`);
       await page.locator('.w-form').first().waitFor();
       await settled(page);
       assert.equal(await page.getByRole('region', { name: 'Unsaved changes' }).count(), 0, path);

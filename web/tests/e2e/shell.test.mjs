@@ -1,7 +1,7 @@
 /** The frame: policy, palette, keys, addresses, landmarks. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { browser, instance, isReal, openPage, settled, signIn, visit } from './lib.mjs';
+import { browser, instance, isReal, openPage, settled, signIn, visitPage } from './lib.mjs';
 
 const PATHS = [
   '/overview', '/traffic', '/explain', '/routes', '/services', '/upstreams', '/stream_routes', '/ssls', '/consumers', '/consumer_groups', '/secrets',
@@ -22,7 +22,7 @@ test('csp_has_no_violation', async () => {
   const { page, faults } = await openPage(chromium.context, target.url);
   await signIn(page, target);
   for (const path of PATHS) {
-    await visit(page, path);
+    await page.goto(`${target.url}/ui${path}`);
     await page.locator('main').first().waitFor();
     await page.waitForTimeout(400);
   }
@@ -134,7 +134,7 @@ test('phone_has_no_sideways_scroll', async () => {
   const { page } = await openPage(chromium.context, target.url, { width: 320, height: 640 });
   await signIn(page, target);
   for (const path of ['/overview', '/traffic', '/explain', '/laboratory', '/changes', '/faults']) {
-    await visit(page, path);
+    await visitPage(page, path);
     await settled(page);
     const over = await page.evaluate(() => {
       const main = document.querySelector('#main');

@@ -1,7 +1,7 @@
 /** The accessibility checks of the pages: the data, axe in both themes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { AXE, findingsInBothThemes } from '../e2e/axe.mjs';
+import { AXE, OF_COLOURS, findingsInBothThemes } from '../e2e/axe.mjs';
 import { browser, settled, visit } from '../e2e/lib.mjs';
 import { admin, closingEndpoint, proxied, served, skip, target, walk } from './parts.mjs';
 
@@ -28,7 +28,7 @@ async function check(context, pages, { width = 1440, height = 900 } = {}) {
   for (const path of pages) {
     await visit(page, `/${path}`);
     await settled(page);
-    all.push(...(await findingsInBothThemes(page, path)));
+    all.push(...(await findingsInBothThemes(page, path, OF_COLOURS)));
   }
   assert.deepEqual([...new Set(all)], []);
   await done();
