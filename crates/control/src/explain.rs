@@ -106,9 +106,10 @@ fn record(
     let mut record = explain.explain(question, applied.as_ref()).map_err(respond::refuse_request)?;
     let faults = applied.as_ref().map_or(&view.snapshot, |applied| &applied.snapshot).faults();
     let all = faults.iter().chain(&view.compile_faults);
-    let described = all
-        .take(FAULTY_MAX)
-        .map(|fault| json!({ "key": fault.key.as_ref().map(stored_key::format_stored_key), "reason": in_words(fault) }));
+    let described = all.take(FAULTY_MAX).map(|fault| {
+        let key = fault.key.as_ref().map(stored_key::format_stored_key);
+        json!({ "key": key, "reason": in_words(fault) })
+    });
     record["faulty"] = described.collect();
     if role == Role::Viewer {
         hide_set_values(&mut record, question);
