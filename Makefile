@@ -35,8 +35,9 @@ test: ## Everything that must pass: format, lints, all tests, documentation
 	@# Both at once: installing mostly waits for the network, the lints use the processor.
 	$(MAKE) --no-print-directory --jobs=3 --output-sync=target install lint
 	$(CARGO) test --workspace --no-run
-	@# Both at once: the walks keep Chromium busy, most other tests wait for a server or a limit.
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-rest test-walks
+	@# Both at once: the walks keep Chromium busy, most other tests wait for a server or a limit. Not in order of
+	@# targets: that would show the first line after ten minutes.
+	$(MAKE) --no-print-directory --jobs=2 test-rest test-walks
 	WEIR_SIMULATE=$(TEST_SEEDS) $(CARGO) test $(SIMULATION) -- env::memory simulation
 	$(MAKE) --no-print-directory doc
 	@echo "Left out: $$(grep -rhoE '"make test-peers: [^"]+' crates/weir/tests | sort | uniq -c | sed -E 's/ *([0-9]+) "make test-peers: (.*)/\2 (\1)/' | paste -sd, | sed 's/,/, /g'); make test-peers runs the tests with these servers."
