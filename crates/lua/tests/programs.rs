@@ -145,7 +145,7 @@ fn sockets_receive_by_pattern_and_are_used_again() {
 #[test]
 fn failures_of_sockets_have_the_words_of_nginx() {
     let engine = Engine::open().unwrap();
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let closed = testkit::Origin::nowhere().port();
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let silent_port = silent.local_addr().unwrap().port();
     let check =

@@ -27,7 +27,7 @@ const FREE_PORTS: Range<u16> = 16_000..32_000;
 
 /// A loopback address with a port that is free at this moment for TCP and for UDP, and that no second call in
 /// this process returns.
-pub(crate) fn free_address() -> SocketAddr {
+pub fn free_address() -> SocketAddr {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     // Test programs that run side by side begin at different places.
     let start = std::process::id() as usize * 997;
@@ -86,4 +86,17 @@ pub(crate) fn go_program(name: &str) -> PathBuf {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-go/bin").join(name);
     assert!(program.exists(), "{} is not there; run lab/install.sh test peers", program.display());
     program
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_addresses_differ_and_are_in_the_range() {
+        let chosen: Vec<SocketAddr> = (0..100).map(|_| free_address()).collect();
+        let ports: std::collections::BTreeSet<u16> = chosen.iter().map(SocketAddr::port).collect();
+        assert_eq!(ports.len(), chosen.len());
+        assert!(ports.iter().all(|port| FREE_PORTS.contains(port)), "{ports:?}");
+    }
 }

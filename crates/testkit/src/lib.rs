@@ -52,6 +52,7 @@ pub use clickhouse::ClickHouse;
 pub use client::{Broken, Client, Response, raw_exchange};
 pub use counted_task::CountedTask;
 pub use etcd::Etcd;
+pub use foreign::free_address;
 pub use graphql_server::GraphqlServer;
 pub use haproxy::Haproxy;
 pub use kafka::{Kafka, KafkaMessage};

@@ -1,5 +1,5 @@
 //! Rules that the sources of all crates keep, as tests that only read text: prose and names, which module may
-//! import which, and which files may read JSON without a bound.
+//! import which, which files may read JSON without a bound, and how tests choose ports.
 //!
 //! `cargo test -p tidy` checks them in seconds, because this crate has no dependencies.
 #![cfg(test)]
@@ -7,6 +7,7 @@
 mod imports;
 mod json_readers;
 mod names;
+mod ports;
 mod prose;
 mod width;
 

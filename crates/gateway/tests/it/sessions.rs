@@ -243,7 +243,7 @@ fn irregular_pieces_keep_their_order() {
 
 #[test]
 fn dead_node_gives_way_to_another() {
-    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let dead = testkit::Origin::nowhere();
     let good = echo();
     let upstream = json!({"type": "roundrobin", "nodes": {dead.to_string(): 1, good.to_string(): 1}});
     let gateway = gateway(&[json!({"upstream": upstream})]);
@@ -256,7 +256,7 @@ fn dead_node_gives_way_to_another() {
 
 #[test]
 fn session_without_a_node_or_route_is_reset() {
-    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let dead = testkit::Origin::nowhere();
     let without_node = gateway(&[to(dead)]);
     assert!(is_reset(&mut without_node.connect()));
     without_node.wait_for_end("connect_failed");

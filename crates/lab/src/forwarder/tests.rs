@@ -87,7 +87,7 @@ fn many_connections_get_their_own_answers() {
 
 #[test]
 fn missing_origin_is_502_or_close() {
-    let nowhere = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nowhere = testkit::Origin::nowhere();
     with_every_form(nowhere, BOTH, |address, form| {
         let answer = whole(address, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", false);
         match form.layer {

@@ -193,7 +193,7 @@ fn immediate_hangup_is_a_broken_connection() {
 
 #[test]
 fn closed_port_is_a_failure_to_connect() {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = testkit::Origin::nowhere();
     let outcome = go(&LoadPlan { connections: 2, requests: Some(4), ..plan(address) });
     assert_eq!(outcome.requests, 0);
     // Two are tried before the run, four with a request each.

@@ -94,7 +94,7 @@ impl Gateway {
 
     pub(super) fn start_with(name: &str, protocol: &'static str, more: Vec<(&'static str, String)>) -> Self {
         let directory = TempDir::new().unwrap();
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let address = testkit::free_address();
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         fs::write(directory.path().join("site.pem"), made.cert.pem()).unwrap();
         fs::write(directory.path().join("site-key.pem"), made.signing_key.serialize_pem()).unwrap();

@@ -130,7 +130,7 @@ fn request_waits_for_the_answer_of_a_call() {
 
 #[test]
 fn call_without_an_answer_ends_the_wait_too() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = testkit::Origin::nowhere();
     run(async {
         let extension = load("rust-f", FILTER).unwrap();
         let mut scene = Scene::new();

@@ -154,7 +154,7 @@ fn explain_says_why_it_cannot() {
     assert_eq!(outcome.code, 1);
     assert_eq!(outcome.stderr, format!("error: the instance at {control}: the URL has no host\n"));
 
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = testkit::Origin::nowhere();
     let outcome = weir_with(&[], &["explain", "GET", "/", "--control", &free.to_string()], &[]);
     assert_eq!(outcome.code, 1);
     assert!(

@@ -189,7 +189,7 @@ fn broker_that_is_down_costs_bounded_memory() {
     let (stage, kafka) = (Stage::new(), Kafka::shared());
     kafka.create_topic("down", 1);
     stage.weir.put("plugin_metadata/kafka-logger", json!({"max_pending_entries": 20}));
-    let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let nowhere = testkit::Origin::nowhere().port();
     let gone = json!([{"host": "127.0.0.1", "port": nowhere}]);
     stage.log("down", json!({"brokers": gone, "max_retry_count": 1_000}));
     stage.ask("down", 0..50);
@@ -212,7 +212,7 @@ fn error_log_is_reported_to_a_topic() {
         "plugin_metadata/error-log-logger",
         json!({"kafka": {"brokers": broker, "kafka_topic": "errors", "key": "k"}, "inactive_timeout": 1, "level": "ERROR"}),
     );
-    let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let nowhere = testkit::Origin::nowhere().port();
     stage.log("failing", json!({"brokers": [{"host": "127.0.0.1", "port": nowhere}], "max_retry_count": 0}));
     stage.ask("failing", 0..1);
     let message = kafka.read("errors", 1).remove(0);

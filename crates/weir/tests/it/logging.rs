@@ -2,7 +2,6 @@
 //! endpoint and refused callers without flooding, and a line may be JSON.
 
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
 
@@ -16,8 +15,7 @@ const INTERVAL_SECONDS: u64 = 10;
 
 /// An address at which nothing listens.
 fn dead_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
+    testkit::Origin::nowhere().to_string()
 }
 
 fn get(weir: &Weir, listener: &str, path: &str) -> u16 {

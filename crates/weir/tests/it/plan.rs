@@ -2,7 +2,7 @@
 //! set is in force whole or not at all, also after a kill in the middle.
 
 use std::fmt::Write;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
@@ -201,7 +201,7 @@ fn without_instance_or_key_it_reads_the_folder() {
     weir.terminate();
     assert!(weir.wait_for_exit().success());
     user.write(&format!("routes:\n{}", route("a", "/a", "two")));
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let free = testkit::Origin::nowhere().to_string();
     let offline = [("WEIR_ADMIN", free.as_str())];
     let outcome = as_user(&["plan", "weir.yaml", "--data", data], &offline);
     assert_eq!(

@@ -293,7 +293,7 @@ fn error_log_is_reported_and_not_its_report() {
     let stage = Stage::new("");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = testkit::Origin::nowhere();
     // A logger that fails makes lines in the error log.
     stage.log("lost", "tcp-logger", closed, json!({}));
     let report = |server: SocketAddr| {
@@ -331,7 +331,7 @@ fn error_log_is_reported_and_not_its_report() {
 #[test]
 fn error_log_takes_the_form_of_its_server() {
     let stage = Stage::new("");
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = testkit::Origin::nowhere();
     // A logger that fails makes a line in the error log, with the name of its queue.
     let report = |id: &str, destination: Value| {
         let mut metadata = json!({"inactive_timeout": 1, "level": "ERROR"});

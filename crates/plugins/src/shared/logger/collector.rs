@@ -283,8 +283,7 @@ mod tests {
     #[test]
     fn failures_tell_neither_path_nor_query() {
         let services = exchange::testing::services();
-        // The port is closed as soon as its number is known.
-        let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let address = testkit::Origin::nowhere();
         let uri = format!("http://{address}/in/secret?token=secret");
         let collector = LogCollector::new(&services, [&*uri], Calling::within_s(60, false)).unwrap();
         let client = HttpClient::default();

@@ -257,7 +257,7 @@ fn messages_without_acknowledgement_need_no_reply() {
 #[test]
 fn brokers_that_are_gone_are_named_by_address() {
     let services = exchange::testing::services();
-    let place = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let place = testkit::Origin::nowhere();
     let broker = FakeBroker { address: place, state: Arc::default() };
     let message = send(&broker.producer(&services, None, 1), &["a"]).unwrap_err();
     assert!(
