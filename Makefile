@@ -77,7 +77,7 @@ docs: ## Build the documentation site, target/site, and check its links
 bench: build ## Measure weir beside nginx and HAProxy (all gateways: target/release/weir lab run)
 	@target/release/weir lab run --quick $(ARGS)
 
-figures: build ## Measure start-up, memory, scaling and 100,000 routes (ARGS="--help")
+figures: build ## Measure start-up, cache misses and 100,000 routes (ARGS="--help")
 	@lab/install.sh bench
 	@lab/figures.py $(ARGS)
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Figures that need real time: `make figures`, or `lab/figures.py --help`.
 
-startup   from start to `ready` with an empty store
-change    100,000 routes: from the Admin API's answer until a change is in force everywhere, under traffic
-loading   100,000 routes: ready from the store, from etcd and from the copy of etcd's data; memory; one change
-cluster   three members of etcd, three nodes: from the Admin API's answer until a change is in force everywhere
+working-set  64, 256, 1,000 connections: instructions and cache misses per request, function by function, beside nginx
+startup      from start to `ready` with an empty store
+change       100,000 routes: from the Admin API's answer until a change is in force everywhere, under traffic
+loading      100,000 routes: ready from the store, from etcd and from the copy of etcd's data; memory; one change
+cluster      three members of etcd, three nodes: from the Admin API's answer until a change is in force everywhere
 """
 
 import argparse
@@ -17,6 +18,7 @@ from pathlib import Path
 import cluster
 import many_routes
 import report
+import working_set
 from common import BINARY, Lab, LabError, machine, need_binary, need_programs, run_main
 
 STARTS = 20
@@ -24,7 +26,7 @@ STARTS = 20
 
 def main():
     options = arguments()
-    need_programs("wrk", "taskset", "etcd", "etcdctl")
+    need_programs("wrk", "taskset", "etcd", "etcdctl", "nginx", "valgrind", "vgdb")
     need_binary(options.binary)
     results = {}
     for name in options.figure:
@@ -76,6 +78,7 @@ def shown(result, unit):
 
 FIGURES = {
     "startup": startup,
+    "working-set": working_set.working_set,
     "change": many_routes.change,
     "loading": cluster.loading,
     "cluster": cluster.cluster,

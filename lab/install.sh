@@ -16,8 +16,8 @@ declare -A packages=(
   # Peers that take minutes to install: Maven fetches Keycloak, Kafka, Zipkin and OpenSearch, Java runs them, and its compiler
   # makes the program that starts OpenSearch.
   [peers]="python3 python3-venv default-jre-headless default-jdk-headless maven unzip"
-  # ab is in apache2-utils, taskset in util-linux.
-  [bench]="curl python3 nginx haproxy etcd-server etcd-client wrk apache2-utils nghttp2-client util-linux"
+  # ab is in apache2-utils, taskset in util-linux; valgrind counts instructions and cache misses.
+  [bench]="curl python3 nginx haproxy etcd-server etcd-client wrk apache2-utils nghttp2-client util-linux valgrind"
   # The fuzzer's engine is C++.
   [fuzz]="g++ libc6-dev make"
   # The static C library is in libc6-dev; the image takes the authorities of ca-certificates.
