@@ -51,6 +51,7 @@ impl SnapshotCompiler {
                 PassHost::Pass => ProbeHost::Checks(checks_host),
             },
             port: active.port,
+            reuses_connection: active.reuse_connection,
             timeout_ms: u64::try_from(active.timeout.as_millis()).unwrap_or(u64::MAX).max(1),
         }))
     }

@@ -7,6 +7,7 @@ mod checks;
 pub(crate) mod counts;
 mod grpc;
 mod io;
+mod kept;
 pub mod monitor;
 mod outcome;
 mod passive;
@@ -229,7 +230,14 @@ mod tests {
         let written: HealthChecks =
             serde_json::from_str(r#"{"active": {"unhealthy": {"tcp_failures": 1}}}"#).unwrap();
         let kind = ProbeKind::Tcp;
-        let probe = HealthProbe { kind, tls: None, host: ProbeHost::Checks(None), port: None, timeout_ms: 1 };
+        let probe = HealthProbe {
+            kind,
+            tls: None,
+            host: ProbeHost::Checks(None),
+            port: None,
+            reuses_connection: false,
+            timeout_ms: 1,
+        };
         CompiledHealthChecks::new(&"/upstreams/1".into(), cell, &written, probe, Arc::default())
     }
 

@@ -10,6 +10,15 @@ use crate::{ObjectKind, check, schema};
 
 /// For each kind an object with every field.
 fn full(kind: ObjectKind) -> Value {
+    let active = json!({
+        "type": "http", "timeout": 0.5, "concurrency": 1, "host": "h", "port": 80, "http_method": "GET",
+        "http_path": "/", "http_req_body": "", "https_verify_certificate": true, "reuse_connection": true, "grpc_service": "a.B",
+        "req_headers": ["a: b"],
+        "http_request_headers": ["c: d"],
+        "healthy": {"interval": 1, "successes": 1, "http_statuses": [200]},
+        "unhealthy": {"interval": 1, "http_failures": 1, "tcp_failures": 0, "timeouts": 1,
+            "http_statuses": [500]},
+    });
     let upstream = json!({
         "id": "u", "create_time": 1, "update_time": 2, "name": "n", "desc": "d", "labels": {"a": "b"},
         "nodes": [{"host": "a", "port": 80, "weight": 1, "priority": 0, "metadata": {"z": 1}}],
@@ -17,14 +26,7 @@ fn full(kind: ObjectKind) -> Value {
         "tls": {"client_cert_id": 1, "verify": true, "ca_certs": "$file:///ca.pem"}, "keepalive_pool": {"size": 1, "idle_timeout": 0, "requests": 1},
         "type": "chash", "hash_on": "vars", "key": "uri", "scheme": "http", "pass_host": "node", "upstream_host": "h",
         "checks": {
-            "active": {
-                "type": "http", "timeout": 0.5, "concurrency": 1, "host": "h", "port": 80, "http_method": "GET",
-                "http_path": "/", "http_req_body": "", "https_verify_certificate": true, "grpc_service": "a.B", "req_headers": ["a: b"],
-                "http_request_headers": ["c: d"],
-                "healthy": {"interval": 1, "successes": 1, "http_statuses": [200]},
-                "unhealthy": {"interval": 1, "http_failures": 1, "tcp_failures": 0, "timeouts": 1,
-                    "http_statuses": [500]},
-            },
+            "active": active,
             "passive": {
                 "type": "tcp", "healthy": {"successes": 1, "http_statuses": [200]},
                 "unhealthy": {"http_failures": 1, "tcp_failures": 1, "timeouts": 1, "http_statuses": [500]},

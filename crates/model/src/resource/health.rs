@@ -70,6 +70,8 @@ pub struct ActiveChecks {
     /// Whether the node's certificate is verified.
     #[serde(default = "on")]
     pub https_verify_certificate: bool,
+    /// Whether HTTP checks use their connection again. Not in APISIX.
+    pub reuse_connection: bool,
     /// The service that a check of type `grpc` asks about; none is the whole server. Not in APISIX.
     pub grpc_service: Option<Box<str>>,
     /// Header lines sent, `Name: value`.
@@ -94,6 +96,7 @@ impl Default for ActiveChecks {
             http_path: "/".into(),
             http_req_body: "".into(),
             https_verify_certificate: true,
+            reuse_connection: false,
             grpc_service: None,
             req_headers: Box::default(),
             http_request_headers: Box::default(),

@@ -199,7 +199,7 @@ impl Checks {
             let CheckedTarget { health, target, .. } = &*checked;
             ending.outcome = Some(match target.refused {
                 Some(what) => CheckOutcome::new(Observation::TcpFailure, format!("the address is {what}")),
-                None => health.active.probe.check(&target.check.key).await,
+                None => health.active.probe.check(&target.check).await,
             });
         });
     }

@@ -153,7 +153,8 @@ mod tests {
         let health = || {
             let written = serde_json::from_str(r#"{"active": {}}"#).unwrap();
             let (kind, host) = (ProbeKind::Tcp, ProbeHost::Checks(None));
-            let probe = HealthProbe { kind, tls: None, host, port: None, timeout_ms: 1 };
+            let probe =
+                HealthProbe { kind, tls: None, host, port: None, reuses_connection: false, timeout_ms: 1 };
             let cell = Arc::new(Published::new(Arc::new(set(&[1]))));
             Arc::new(CompiledHealthChecks::new(
                 &"/upstreams/1".into(),

@@ -1,7 +1,7 @@
 //! One active check over a connection of its own, so that it sees what a new client would: the node accepts,
-//! and answers. It reads the head of the answer and nothing behind it. It decides nothing about the node.
+//! and answers. An HTTP check may use the connection of the last one. The head of the answer decides. It
+//! decides nothing about the node.
 
-use std::io;
 use std::sync::Arc;
 
 use http1::{HeadStatus, ResponseWire, parse_upstream_response};
@@ -14,10 +14,11 @@ use super::super::authority::without_port_str;
 use super::super::interim_rate::InterimRate;
 use super::grpc;
 use super::io::{read_some, write_all_bytes};
+use super::kept::{CheckConnection, read_to_end};
 use super::outcome::CheckOutcome;
 use super::request::HttpRequest;
 use super::rules::Observation;
-use super::share::{CheckKey, CheckQuestion};
+use super::share::{CheckKey, CheckQuestion, SharedCheck};
 
 /// How the nodes of an upstream are asked.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +29,8 @@ pub(crate) struct HealthProbe {
     pub(crate) host: ProbeHost,
     /// The port that is asked; none is the node's.
     pub(crate) port: Option<u16>,
+    /// HTTP checks use the connection of the check before.
+    pub(crate) reuses_connection: bool,
     /// Time from the connection to the answer.
     pub(crate) timeout_ms: u64,
 }
@@ -57,24 +60,74 @@ pub(crate) enum ProbeHost {
 /// The longest head of an answer; those of health endpoints have a few hundred bytes.
 const HEAD_MAX_BYTES: usize = 16 * 1024;
 
+/// The end of a check, and how its connection can be used again, if at all.
+struct Asked {
+    outcome: CheckOutcome,
+    response: Option<HttpResponse>,
+    /// The node closed the connection before any byte of a response. If it was idle before, that says nothing
+    /// about the node, which may close it at any time.
+    is_unanswered: bool,
+}
+
+/// The connection of an HTTP check after the head of its response.
+struct HttpResponse {
+    connection: CheckConnection,
+    wire: ResponseWire,
+    /// The bytes behind the head.
+    rest: Vec<u8>,
+}
+
+impl From<CheckOutcome> for Asked {
+    fn from(outcome: CheckOutcome) -> Asked {
+        Asked { outcome, response: None, is_unanswered: false }
+    }
+}
+
 impl HealthProbe {
-    /// Makes the check `key`, which is one of these.
-    pub(super) async fn check(&self, key: &CheckKey) -> CheckOutcome {
-        tokio::select! {
+    /// Makes the check `check`, which is one of these.
+    pub(super) async fn check(&self, check: &SharedCheck) -> CheckOutcome {
+        let Asked { outcome, response, .. } = tokio::select! {
             biased;
-            outcome = self.ask(key) => outcome,
-            () = env::sleep_ms(self.timeout_ms) => CheckOutcome::late(self.timeout_ms),
+            asked = self.ask(check) => asked,
+            () = env::sleep_ms(self.timeout_ms) => return CheckOutcome::late(self.timeout_ms),
+        };
+        if let Some(HttpResponse { mut connection, wire, rest }) = response
+            && self.reuses_connection
+        {
+            // The outcome stands, however long the body takes.
+            let is_whole = tokio::select! {
+                biased;
+                read = read_to_end(&mut connection.transport, &wire, rest) => read.unwrap_or(false),
+                () = env::sleep_ms(self.timeout_ms) => false,
+            };
+            if is_whole {
+                check.connection.keep(connection);
+            }
         }
+        outcome
     }
 
-    async fn ask(&self, key: &CheckKey) -> CheckOutcome {
+    async fn ask(&self, check: &SharedCheck) -> Asked {
+        let CheckKey { asks, .. } = &*check.key;
+        if let CheckQuestion::Http(request) = asks
+            && let Some(kept) = check.connection.take()
+        {
+            let asked = ask_http(kept, request).await;
+            if !asked.is_unanswered {
+                return asked;
+            }
+        }
+        self.ask_anew(&check.key).await
+    }
+
+    async fn ask_anew(&self, key: &CheckKey) -> Asked {
         let CheckKey { address, host, asks, .. } = key;
         let stream = match env::connect(*address).await {
             Ok(stream) => stream,
-            Err(error) => return CheckOutcome::refused(&error),
+            Err(error) => return CheckOutcome::refused(&error).into(),
         };
         if *asks == CheckQuestion::Connection {
-            return CheckOutcome::new(Observation::Success, "connected");
+            return CheckOutcome::new(Observation::Success, "connected").into();
         }
         let mut transport = match &self.tls {
             None => Transport::from(stream),
@@ -84,34 +137,47 @@ impl HealthProbe {
                 // Boxed, so that checks without TLS do not pay for its size.
                 match Box::pin(tls::client::run_client_handshake(stream, *address, name, identity)).await {
                     Ok(stream) => Transport::from(stream),
-                    Err(error) => return CheckOutcome::no_tls(&error),
+                    Err(error) => return CheckOutcome::no_tls(&error).into(),
                 }
             }
         };
-        let outcome = match asks {
+        match asks {
             CheckQuestion::Connection => unreachable!("a check for a connection ends above"),
             CheckQuestion::Grpc(service) => {
                 let scheme = if self.tls.is_some() { "https" } else { "http" };
-                Box::pin(grpc::probe_grpc_health(&mut transport, scheme, host, service)).await
+                let outcome = Box::pin(grpc::probe_grpc_health(&mut transport, scheme, host, service)).await;
+                outcome.unwrap_or_else(|error| CheckOutcome::broken(&error)).into()
             }
-            CheckQuestion::Http(request) => ask_http(&mut transport, request).await,
-        };
-        outcome.unwrap_or_else(|error| CheckOutcome::broken(&error))
+            CheckQuestion::Http(request) => ask_http(CheckConnection::new(transport), request).await,
+        }
     }
 }
 
-async fn ask_http(transport: &mut Transport, request: &[u8]) -> io::Result<CheckOutcome> {
-    write_all_bytes(transport, request).await?;
+/// Sends `request` and reads the head of its response.
+async fn ask_http(mut connection: CheckConnection, request: &[u8]) -> Asked {
     let limits = HeadLimits { max_head_bytes: HEAD_MAX_BYTES, ..HeadLimits::OF_UPSTREAMS };
     let (mut head, mut wire, mut input) = (ResponseHead::new(), ResponseWire::default(), Vec::new());
     let mut interim = InterimRate::default();
+    let is_head = request.starts_with(b"HEAD ");
+    if let Err(error) = write_all_bytes(&mut connection.transport, request).await {
+        return Asked { is_unanswered: true, ..CheckOutcome::broken(&error).into() };
+    }
+    let mut is_unanswered = true;
     loop {
-        match parse_upstream_response(&input, &mut head, &mut wire, &limits, false) {
+        match parse_upstream_response(&input, &mut head, &mut wire, &limits, is_head) {
             Ok(HeadStatus::Partial) => {
-                if read_some(transport, &mut input).await? == 0 {
-                    let ended = "it closed the connection before its answer was complete";
-                    return Ok(CheckOutcome::new(Observation::TcpFailure, ended));
-                }
+                let outcome = match read_some(&mut connection.transport, &mut input).await {
+                    Ok(1..) => {
+                        is_unanswered = false;
+                        continue;
+                    }
+                    Ok(0) => {
+                        let ended = "it closed the connection before its answer was complete";
+                        CheckOutcome::new(Observation::TcpFailure, ended)
+                    }
+                    Err(error) => CheckOutcome::broken(&error),
+                };
+                return Asked { is_unanswered, ..outcome.into() };
             }
             Ok(HeadStatus::Complete { head_bytes })
                 if head.status < 200 && interim.admits(env::monotonic_ns() / 1_000_000) =>
@@ -119,10 +185,16 @@ async fn ask_http(transport: &mut Transport, request: &[u8]) -> io::Result<Check
                 input.drain(..head_bytes);
                 (head, wire) = (ResponseHead::new(), ResponseWire::default());
             }
-            Ok(HeadStatus::Complete { .. }) => return Ok(CheckOutcome::status(head.status)),
+            Ok(HeadStatus::Complete { head_bytes }) => {
+                input.drain(..head_bytes);
+                // A connection after CONNECT is a tunnel.
+                let can_go_on = head.status >= 200 && !request.starts_with(b"CONNECT ");
+                let response = can_go_on.then_some(HttpResponse { connection, wire, rest: input });
+                return Asked { response, ..CheckOutcome::status(head.status).into() };
+            }
             Err(error) => {
                 let detail = format!("no HTTP response: {error}");
-                return Ok(CheckOutcome::new(Observation::BadResponse, detail));
+                return CheckOutcome::new(Observation::BadResponse, detail).into();
             }
         }
     }

@@ -16,8 +16,8 @@ impl HttpRequest {
     /// The request that `active` describes. Its texts were checked by the model: no control bytes are in
     /// them.
     pub(crate) fn new(active: &ActiveChecks) -> HttpRequest {
-        let mut head =
-            format!("{} {} HTTP/1.1\r\nConnection: close\r\n", active.http_method, active.http_path);
+        let close = if active.reuse_connection { "" } else { "Connection: close\r\n" };
+        let mut head = format!("{} {} HTTP/1.1\r\n{close}", active.http_method, active.http_path);
         let lines = active.req_headers.iter().chain(&active.http_request_headers);
         let (mut has_host, mut has_agent) = (false, false);
         for line in lines {
@@ -63,6 +63,10 @@ mod tests {
             r#"{"http_method":"POST","http_path":"/up?a","http_req_body":"ab","req_headers":["X: 1","user-agent: me"]}"#,
             "POST /up?a HTTP/1.1\r\nConnection: close\r\nX: 1\r\nuser-agent: me\r\nContent-Length: 2\r\n\
              Host: a.test\r\n\r\nab",
+        );
+        check(
+            r#"{"reuse_connection":true}"#,
+            "GET / HTTP/1.1\r\nUser-Agent: weir-health-check\r\nHost: a.test\r\n\r\n",
         );
         check(
             r#"{"req_headers":["HOST: b.test"]}"#,

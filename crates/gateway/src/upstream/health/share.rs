@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 
+use super::kept::{KeptConnections, KeptSlot};
 use super::outcome::CheckOutcome;
 use super::schedule::Id;
 
@@ -35,6 +36,7 @@ pub(super) enum CheckQuestion {
 #[derive(Default)]
 pub(super) struct Shares {
     known: HashMap<Rc<CheckKey>, Weak<SharedCheck>>,
+    kept: Rc<KeptConnections>,
 }
 
 impl Shares {
@@ -48,7 +50,7 @@ impl Shares {
             self.known.retain(|_, share| share.strong_count() > 0);
         }
         let key = Rc::new(key);
-        let share = Rc::new(SharedCheck::new(key.clone()));
+        let share = Rc::new(SharedCheck::new(key.clone(), KeptSlot::new(&self.kept)));
         self.known.insert(key, Rc::downgrade(&share));
         share
     }
@@ -57,6 +59,8 @@ impl Shares {
 /// One check, its last outcome, and the targets that wait for the next one.
 pub(super) struct SharedCheck {
     pub(super) key: Rc<CheckKey>,
+    /// The connection of the last check, where the next one may use it.
+    pub(super) connection: KeptSlot,
     /// When the check in flight began.
     in_flight: Cell<Option<u64>>,
     /// The last outcome, and when its check began.
@@ -77,8 +81,9 @@ pub(super) enum Begin {
 }
 
 impl SharedCheck {
-    fn new(key: Rc<CheckKey>) -> SharedCheck {
-        SharedCheck { key, in_flight: Cell::new(None), last: RefCell::default(), waiting: RefCell::default() }
+    fn new(key: Rc<CheckKey>, connection: KeptSlot) -> SharedCheck {
+        let (in_flight, last, waiting) = (Cell::new(None), RefCell::default(), RefCell::default());
+        SharedCheck { key, connection, in_flight, last, waiting }
     }
 
     /// The step of `target`, which is due now, has checks at this interval, and last counted the check that

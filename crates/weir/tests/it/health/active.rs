@@ -193,3 +193,48 @@ fn node_of_many_upstreams_is_asked_once_for_all() {
     let asked = origin.origin.requests().len();
     assert!(asked < upstreams.len(), "one check serves those that are due within half a second: {asked}");
 }
+
+#[test]
+fn connection_is_used_again_where_checks_say_so_and_the_response_has_ended() {
+    let reused = json!({"reuse_connection": true});
+    let head = json!({"reuse_connection": true, "http_method": "HEAD"});
+    // fields of the checks, how the node answers, connections of three checks
+    let cases: [(&str, Value, fn() -> Reply, usize); 8] = [
+        ("own connections", json!({}), || Reply::ok("up"), 3),
+        ("a length", reused.clone(), || Reply::ok("up"), 1),
+        ("no body", reused.clone(), || Reply::raw(b"HTTP/1.1 204 No Content\r\n\r\n"), 1),
+        ("chunks", reused.clone(), || Reply::chunked(&["up", "up"], &[("x-end", "1")]), 1),
+        ("HEAD", head, || Reply::raw(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"), 1),
+        ("close", reused.clone(), || Reply::with(200, &[("Connection", "close")], b"up").close(), 3),
+        ("a closed idle connection", reused.clone(), || Reply::ok("up").close(), 3),
+        ("bytes behind the end", reused, || Reply::raw(b"HTTP/1.1 204 No Content\r\n\r\nmore"), 3),
+    ];
+    let weir = gateway(&[]);
+    let statuses = json!({"interval": 1, "successes": 1, "http_statuses": [200, 204]});
+    let origins: Vec<_> = cases.iter().map(|&(_, _, reply, _)| Origin::start(move |_| reply())).collect();
+    let long = Origin::start(|_| Reply::with(200, &[], &[b'x'; 65_537]));
+    let put = |id: String, origin: &Origin, active: &Value| {
+        let mut active = active.clone();
+        extend(&mut active, json!({"healthy": statuses}));
+        weir.put(&format!("upstreams/{id}"), upstream(&[origin.address()], quick(active)));
+    };
+    cases
+        .iter()
+        .zip(&origins)
+        .enumerate()
+        .for_each(|(id, (case, origin))| put(id.to_string(), origin, &case.1));
+    put("long".to_owned(), &long, &json!({"reuse_connection": true}));
+    for ((name, _, _, expected), origin) in cases.iter().zip(&origins) {
+        let asked = origin.wait_for_requests(3);
+        let connections: std::collections::BTreeSet<usize> =
+            asked[..3].iter().map(|request| request.connection).collect();
+        assert_eq!(connections.len(), *expected, "{name}");
+    }
+    let asked = long.wait_for_requests(3);
+    assert_ne!(asked[0].connection, asked[1].connection, "a body over 64 KiB is not read to its end");
+    for id in (0..cases.len()).map(|id| id.to_string()).chain(["long".to_owned()]) {
+        let node = &nodes(&weir, &id)[0];
+        let failures = (&node["health"]["tcp_failure"], &node["health"]["http_failure"]);
+        assert_eq!(failures, (&json!(0), &json!(0)), "{id}: {node}");
+    }
+}

@@ -19,7 +19,8 @@ fn health(cell: &Arc<Published<NodeSet>>) -> Option<Arc<CompiledHealthChecks>> {
     let written = r#"{"active": {"healthy": {"interval": 10, "successes": 1},
         "unhealthy": {"interval": 30, "tcp_failures": 1}}}"#;
     let (kind, host) = (ProbeKind::Tcp, ProbeHost::Checks(None));
-    let probe = HealthProbe { kind, tls: None, host, port: None, timeout_ms: 1_000 };
+    let probe =
+        HealthProbe { kind, tls: None, host, port: None, reuses_connection: false, timeout_ms: 1_000 };
     let written = serde_json::from_str(written).unwrap();
     Some(Arc::new(CompiledHealthChecks::new(&"/upstreams/1".into(), cell, &written, probe, Arc::default())))
 }
