@@ -1,6 +1,6 @@
 //! Additions to the standard library for a gateway: buffers, pooled boxes, timers, clocks, hashing, published
 //! and persistent values, the nearest of some names, throttled lines, texts of metrics, families of
-//! addresses, shares of weights, an allocator for tests. It knows no sockets, protocols or configuration, and
+//! addresses, shares of weights, hints for the caches, an allocator for tests. It knows no sockets, protocols or configuration, and
 //! does no I/O.
 //!
 //! Per-worker things are deliberately not `Send`: a worker thread shares nothing on the request path.
@@ -17,6 +17,7 @@ pub mod noting_allocator;
 pub mod open_metrics;
 pub mod persistent;
 pub mod pooled;
+pub mod prefetch;
 pub mod prometheus_text;
 pub mod published;
 pub mod threads;

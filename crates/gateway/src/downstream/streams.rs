@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use stdx::pooled::PooledBox;
+use stdx::prefetch::prefetch;
 
 use super::waker::{ReadyList, SlotWaker};
 
@@ -84,6 +85,8 @@ impl Streams {
         self.list.drain_into(&mut self.ready);
         let count = self.ready.len().min(most);
         for place in 0..count {
+            // The next exchange's state comes from memory while this one runs.
+            self.prefetch(place + 1);
             let Some(slot) = self.ready.get(place).and_then(|slot| self.slots.get_mut(*slot as usize)) else {
                 continue;
             };
@@ -96,6 +99,16 @@ impl Streams {
         }
         self.ready.drain(..count);
         count
+    }
+
+    /// Asks for the memory of the exchange that is at `place` of those that asked for a poll.
+    #[inline]
+    fn prefetch(&self, place: usize) {
+        if let Some(slot) = self.ready.get(place).and_then(|slot| self.slots.get(*slot as usize))
+            && let Some(future) = &slot.future
+        {
+            prefetch(&**future);
+        }
     }
 
     /// Whether there are more slots than an idle connection keeps.

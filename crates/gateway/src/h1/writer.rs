@@ -21,9 +21,10 @@ const WAITING_MAX_BYTES: usize = 16 * 1024;
 const RESTING_MAX_BYTES: usize = 1024;
 
 /// How the end of the body being sent is marked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// There is no body.
+    #[default]
     Empty,
     /// By its length; the bytes still to come.
     Length(u64),
@@ -34,7 +35,7 @@ pub(crate) enum Framing {
 }
 
 /// Encoded bytes waiting to be sent, and the framing of the body that follows them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct H1Writer {
     waiting: Vec<u8>,
     written: usize,
@@ -45,10 +46,17 @@ pub(crate) struct H1Writer {
 }
 
 impl H1Writer {
-    /// A writer that encodes into `buffer` (emptied first); [`H1Writer::into_buffer`] gives it back.
-    pub(crate) fn new(mut buffer: Vec<u8>) -> H1Writer {
-        buffer.clear();
-        H1Writer { waiting: buffer, written: 0, framing: Framing::Empty, chunk_left: 0, sent_bytes: 0 }
+    /// Encodes into what `take` takes from now on, an empty buffer, if it has no memory yet.
+    pub(crate) fn take_buffer(&mut self, take: impl FnOnce() -> Vec<u8>) {
+        if self.waiting.capacity() == 0 {
+            self.waiting = take();
+        }
+    }
+
+    /// The buffer of a writer in which nothing waits, for reuse.
+    pub(crate) fn give_buffer(&mut self) -> Vec<u8> {
+        debug_assert!(self.is_flushed(), "bytes would be lost");
+        std::mem::take(&mut self.waiting)
     }
 
     /// The buffer, for reuse.

@@ -78,6 +78,7 @@ async fn wait_for_head<S: DownstreamStream>(
     let mut wait = Wait::new(run, guard);
     let mut leaving = false;
     let waited = poll_fn(|cx| {
+        upstream_stream.prefetch();
         let mut moved = false;
         let progress = match upload.poll(cx, journey, upstream_stream, &mut moved) {
             Ok(progress) => progress,

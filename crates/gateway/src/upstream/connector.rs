@@ -312,9 +312,7 @@ impl UpstreamConnector {
 
     fn begin(&self, connection: UpstreamConnection) -> PooledStream {
         let limits = self.local.options.limits.origin_head;
-        PooledStream::Http1(PooledBox::make(|| {
-            UpstreamH1Stream::new(connection, self.local.take_bytes(), limits)
-        }))
+        PooledStream::Http1(PooledBox::make(|| UpstreamH1Stream::new(connection, limits)))
     }
 
     /// Keeps a connection of HTTP/1 for the next request, unless the worker drains.

@@ -3,6 +3,7 @@
 //! serve again. `forward` decides which fields a request carries; nothing here retries or times anything.
 
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -18,8 +19,8 @@ use crate::h1::peek_reader::PeekReader;
 use crate::h1::reader::{BodyReadStep, BodyReader};
 use crate::h1::writer::{Framing, H1Writer};
 use crate::tunnel::Duplex;
-use exchange::Exchange;
 use exchange::failure::{Cause, ExchangeFailure, Sent};
+use exchange::{Exchange, WorkerLocal};
 use net::endpoint::Endpoint;
 use net::tls::failure;
 
@@ -73,6 +74,8 @@ pub(crate) struct UpstreamH1Stream {
     connection: UpstreamConnection,
     input: PeekReader,
     writer: H1Writer,
+    /// Where the writer's buffer is from, while it has one.
+    buffers: Option<Rc<WorkerLocal>>,
     reader: BodyReader,
     limits: HeadLimits,
     wire: ResponseWire,
@@ -83,16 +86,13 @@ pub(crate) struct UpstreamH1Stream {
 }
 
 impl UpstreamH1Stream {
-    /// Begins an exchange on `connection`, writing through `buffer`.
-    pub(crate) fn new(
-        connection: UpstreamConnection,
-        buffer: Vec<u8>,
-        limits: HeadLimits,
-    ) -> UpstreamH1Stream {
+    /// Begins an exchange on `connection`.
+    pub(crate) fn new(connection: UpstreamConnection, limits: HeadLimits) -> UpstreamH1Stream {
         UpstreamH1Stream {
             connection,
             input: PeekReader::new(Buffer::none()),
-            writer: H1Writer::new(buffer),
+            writer: H1Writer::default(),
+            buffers: None,
             reader: BodyReader::Done,
             limits,
             wire: ResponseWire::default(),
@@ -184,6 +184,8 @@ impl UpstreamH1Stream {
 impl UpstreamStream for UpstreamH1Stream {
     fn start_request(&mut self, exchange: &Exchange, length: BodyLength) {
         self.request_is_head = exchange.request.method == message::Method::Head;
+        self.writer.take_buffer(|| exchange.local().take_bytes());
+        self.buffers = Some(exchange.local().clone());
         encode::write_h1_request_head(exchange, length, self.writer.head());
         self.writer.begin_body(match length {
             BodyLength::None => Framing::Empty,
@@ -203,9 +205,15 @@ impl UpstreamStream for UpstreamH1Stream {
     #[inline]
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = self.writer.poll_flush(cx, &mut self.connection.stream);
-        if flushed.is_ready() && !self.writer.is_ended() {
-            // The client's next piece may take long, so a large buffer is released.
-            self.writer.rest_if_large();
+        if flushed.is_ready() {
+            if !self.writer.is_ended() {
+                // The client's next piece may take long, so a large buffer is released.
+                self.writer.rest_if_large();
+            } else if let Some(buffers) = self.buffers.take() {
+                // The next request takes it while it is in the caches; after the wait for the response it
+                // would not be.
+                buffers.give_bytes(self.writer.give_buffer());
+            }
         }
         flushed
     }

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use message::{Headers, ResponseHead};
 use stdx::pooled::PooledBox;
+use stdx::prefetch::prefetch;
 
 use super::h1::UpstreamH1Stream;
 use super::h2::stream::UpstreamH2Stream;
@@ -40,6 +41,17 @@ macro_rules! on_stream {
 }
 
 impl PooledStream {
+    /// Asks for its memory, which a wait may have driven out of the caches.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        match self {
+            PooledStream::Http1(stream) => prefetch(&**stream),
+            PooledStream::Http2(stream) => prefetch(&**stream),
+            #[cfg(test)]
+            PooledStream::Scripted(_) => {}
+        }
+    }
+
     /// Whether a response with `status` has opened a tunnel on a connection that exchanges share (RFC 8441).
     pub(crate) fn has_opened_tunnel(&self, status: u16) -> bool {
         matches!(self, PooledStream::Http2(stream) if stream.has_opened_tunnel(status))

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use http1::{RequestWire, asks_for_head, read_refused};
 use message::Method;
 use stdx::pooled::PooledBox;
+use stdx::prefetch::{prefetch, prefetch_at};
 
 use super::connection::H1Connection;
 use super::head::{Arrived, read_head};
@@ -18,6 +19,7 @@ use crate::downstream::h2;
 use crate::observe::idle_counts::IdleState;
 use crate::pipeline::{self, PipelineOutcome, ServedExchange};
 use crate::tunnel;
+use exchange::Exchange;
 use net::env::{self, yield_when_spent};
 
 /// Serves a connection until it ends.
@@ -27,9 +29,7 @@ pub(crate) async fn serve_h1_connection(mut connection: Box<H1Connection>, timer
         // Pipelined requests with local replies could follow each other without an await; this lets other
         // tasks run.
         yield_when_spent().await;
-        // The exchange's state is large; it lives in memory that workers reuse, not in this task.
-        let exchange = PooledBox::make(|| one_exchange(&mut connection, &timer)).into_pin();
-        match exchange.await {
+        match serve_one_exchange(&mut connection, &timer).await {
             After::KeepAlive => {
                 if !connection.has_input() {
                     connection.input = None;
@@ -124,10 +124,35 @@ impl CloseGrace {
     }
 }
 
-async fn one_exchange(connection: &mut H1Connection, timer: &ConnectionTimer) -> After {
-    let local = &timer.context.local;
+/// Serves the next request. Its state is large; it lives in memory that workers reuse, not in this task.
+async fn serve_one_exchange(connection: &mut H1Connection, timer: &ConnectionTimer) -> After {
     let mut exchange = timer.context.exchanges.checkout();
-    let exchange = &mut *exchange;
+    let (client, state) = (place_of(connection), place_of(&*exchange));
+    let mut serving = PooledBox::make(|| one_exchange(connection, timer, &mut exchange)).into_pin();
+    let mut has_waited = false;
+    poll_fn(|cx| {
+        // With many connections none of these is in the caches any more when the task wakes.
+        if std::mem::replace(&mut has_waited, true) {
+            prefetch(&*serving);
+            prefetch_at(state, size_of::<Exchange>());
+            prefetch_at(client, size_of::<H1Connection>());
+        }
+        serving.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// Where a value is, to ask for its memory while something else has it.
+fn place_of<T>(value: &T) -> *const u8 {
+    std::ptr::from_ref(value).cast()
+}
+
+async fn one_exchange(
+    connection: &mut H1Connection,
+    timer: &ConnectionTimer,
+    exchange: &mut Exchange,
+) -> After {
+    let local = &timer.context.local;
     let mut wire = RequestWire::default();
     let refused = match read_head(timer, connection, exchange).await {
         Ok(Arrived::Head(head)) => {
@@ -158,7 +183,7 @@ async fn one_exchange(connection: &mut H1Connection, timer: &ConnectionTimer) ->
     if limits.request_timeout_ms != 0 {
         timer.deadline.set_cap(exchange.times.started_ns / 1_000_000 + limits.request_timeout_ms);
     }
-    let mut downstream = DownstreamH1Stream::new(connection, exchange, wire, local.take_bytes(), keep_alive);
+    let mut downstream = DownstreamH1Stream::new(connection, exchange, wire, keep_alive);
     let ServedExchange { outcome, log } = match refused {
         None => pipeline::run_pipeline(&timer.context, exchange, &mut downstream, &timer.deadline).await,
         Some(failure) => {
@@ -219,7 +244,9 @@ mod tests {
     #[cfg(not(feature = "simulation"))]
     #[test]
     fn request_in_flight_takes_at_most_2_kib() {
-        fn size<'a, F: Future>(_make: impl FnOnce(&'a mut H1Connection, &'a ConnectionTimer) -> F) -> usize {
+        fn size<'a, F: Future>(
+            _make: impl FnOnce(&'a mut H1Connection, &'a ConnectionTimer, &'a mut Exchange) -> F,
+        ) -> usize {
             size_of::<F>()
         }
         let bytes = size(one_exchange);

@@ -79,12 +79,11 @@ pub(crate) struct DownstreamH1Stream<'c> {
 }
 
 impl<'c> DownstreamH1Stream<'c> {
-    /// For the request with the head that was just read from `connection`, writing through `buffer`.
+    /// For the request with the head that was just read from `connection`.
     pub(crate) fn new(
         connection: &'c mut H1Connection,
         exchange: &Exchange,
         wire: RequestWire,
-        buffer: Vec<u8>,
         keep_alive: bool,
     ) -> Self {
         let (reader, length) = match wire.framing {
@@ -107,7 +106,7 @@ impl<'c> DownstreamH1Stream<'c> {
             ends_by_close: false,
             // A client of HTTP/1.0 must not be sent an interim response (RFC 9110 section 15.2).
             continue_due: wire.expect_continue,
-            writer: H1Writer::new(buffer),
+            writer: H1Writer::default(),
             room,
             version: exchange.request.version,
             keep_alive,
@@ -341,6 +340,8 @@ impl ResponseSink for DownstreamH1Stream<'_> {
     fn start_response(&mut self, exchange: &Exchange, length: BodyLength) {
         debug_assert!(!self.head_sent, "one response per request");
         self.head_sent = true;
+        // Not when the request comes: a buffer that waits with it has left the caches when it is needed.
+        self.writer.take_buffer(|| exchange.local().take_bytes());
         self.head_offset = self.writer.end_offset();
         let head_only = exchange.request.method == message::Method::Head;
         let framing = match length {

@@ -21,7 +21,7 @@ fn pair() -> (UpstreamH1Stream, TcpStream) {
     let stream = net::transport::Transport::attach(listener.accept().unwrap().0).unwrap();
     let endpoint = Arc::new(Endpoint::cleartext(1, address));
     let connection = UpstreamConnection::new(stream, endpoint, None);
-    (UpstreamH1Stream::new(connection, Vec::new(), HeadLimits::default()), node)
+    (UpstreamH1Stream::new(connection, HeadLimits::default()), node)
 }
 
 /// Takes the whole response for a client that takes `most` bytes at once and then pauses; returns the most
