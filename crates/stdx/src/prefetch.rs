@@ -10,8 +10,8 @@ const LINE_BYTES: usize = 64;
 /// asked for too early pushes out what is needed.
 const LINES_MAX: usize = 64;
 
-/// Asks for the memory of `value`, as far as it is in one piece. Costs an instruction for each line and waits for
-/// none.
+/// Asks for the memory of `value`, as far as it is in one piece. Costs an instruction for each line and waits
+/// for none.
 #[inline]
 pub fn prefetch<T: ?Sized>(value: &T) {
     prefetch_at(std::ptr::from_ref(value).cast(), size_of_val(value));

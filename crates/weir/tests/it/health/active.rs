@@ -195,11 +195,12 @@ fn node_of_many_upstreams_is_asked_once_for_all() {
 }
 
 #[test]
-fn connection_is_used_again_where_checks_say_so_and_the_response_has_ended() {
+fn checks_reuse_connections_of_ended_responses() {
     let reused = json!({"reuse_connection": true});
     let head = json!({"reuse_connection": true, "http_method": "HEAD"});
+    type Answer = fn() -> Reply;
     // fields of the checks, how the node answers, connections of three checks
-    let cases: [(&str, Value, fn() -> Reply, usize); 8] = [
+    let cases: [(&str, Value, Answer, usize); 8] = [
         ("own connections", json!({}), || Reply::ok("up"), 3),
         ("a length", reused.clone(), || Reply::ok("up"), 1),
         ("no body", reused.clone(), || Reply::raw(b"HTTP/1.1 204 No Content\r\n\r\n"), 1),
