@@ -64,7 +64,10 @@ impl Stage {
         let collector = Origin::answering("");
         metadata["collector"] =
             json!({"address": collector.address().to_string(), "request_headers": {"X-Token": "t"}});
-        metadata["batch_span_processor"] = json!({"inactive_timeout": 0});
+        // Batches are delivered beside each other: spans that a test compares in their order are one batch.
+        let spans = metadata.as_object_mut().unwrap().remove("spans_of_batch").unwrap_or(json!(1));
+        metadata["batch_span_processor"] =
+            json!({"inactive_timeout": 3_600, "batch_timeout": 3_600, "max_export_batch_size": spans});
         let plugin = scene.build_with(&KIND, &config, Some(&metadata));
         Stage { scene, collector, plugin }
     }
@@ -171,7 +174,7 @@ fn span_of_request_has_attributes_of_contract() {
 
 #[test]
 fn failure_attempts_and_plugins_are_spans_below() {
-    let mut stage = Stage::new(always(), json!({"spans": {"slow_ms": 2}}));
+    let mut stage = Stage::new(always(), json!({"spans": {"slow_ms": 2}, "spans_of_batch": 4}));
     stage.run("", |exchange| {
         let started_ns = exchange.times.started_ns;
         let attempt = Attempt {
