@@ -157,7 +157,7 @@ def read_costs(text):
             function = plain(line[3:])
         elif line.startswith("calls="):
             is_call = True
-        elif line[:1].isdigit() or line[:1] in "+-*":
+        elif line and line[0] in "0123456789+-*":
             if not is_call and function:
                 numbers = line.split()[1:]
                 total = costs[function]

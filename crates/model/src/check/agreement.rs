@@ -12,8 +12,8 @@ use crate::{ObjectKind, check, schema};
 fn full(kind: ObjectKind) -> Value {
     let active = json!({
         "type": "http", "timeout": 0.5, "concurrency": 1, "host": "h", "port": 80, "http_method": "GET",
-        "http_path": "/", "http_req_body": "", "https_verify_certificate": true, "reuse_connection": true, "grpc_service": "a.B",
-        "req_headers": ["a: b"],
+        "http_path": "/", "http_req_body": "", "https_verify_certificate": true,
+        "reuse_connection": true, "grpc_service": "a.B", "req_headers": ["a: b"],
         "http_request_headers": ["c: d"],
         "healthy": {"interval": 1, "successes": 1, "http_statuses": [200]},
         "unhealthy": {"interval": 1, "http_failures": 1, "tcp_failures": 0, "timeouts": 1,

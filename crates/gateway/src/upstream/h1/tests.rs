@@ -165,3 +165,26 @@ fn odd_response_ends_the_connection() {
         .unwrap();
     }
 }
+
+#[test]
+fn sent_request_holds_no_buffer() {
+    env::block_on(async {
+        for (length, finished, is_held) in [
+            (BodyLength::None, true, false),
+            (BodyLength::Known(5), false, true),
+            (BodyLength::Known(0), true, false),
+        ] {
+            let (mut origin, _node) = pair();
+            let exchange = exchange::testing::Scene::new().exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            origin.start_request(&exchange, length);
+            if finished {
+                origin.finish(None);
+            }
+            poll_fn(|cx| origin.poll_flush(cx)).await.unwrap();
+            let held = origin.writer.give_buffer().capacity() > 0;
+            let returned = exchange.local().take_bytes().capacity() > 0;
+            assert_eq!((held, returned), (is_held, !is_held), "{length:?}");
+        }
+    })
+    .unwrap();
+}

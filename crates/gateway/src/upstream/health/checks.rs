@@ -197,10 +197,19 @@ impl Checks {
         env::spawn(async move {
             let mut ending = ending;
             let CheckedTarget { health, target, .. } = &*checked;
-            ending.outcome = Some(match target.refused {
-                Some(what) => CheckOutcome::new(Observation::TcpFailure, format!("the address is {what}")),
-                None => health.active.probe.check(&target.check).await,
-            });
+            let probe = &health.active.probe;
+            let (outcome, response) = match target.refused {
+                Some(what) => {
+                    (CheckOutcome::new(Observation::TcpFailure, format!("the address is {what}")), None)
+                }
+                None => probe.check(&target.check).await,
+            };
+            ending.outcome = Some(outcome);
+            // It counts now, however long the rest of the response takes.
+            drop(ending);
+            if let Some(response) = response {
+                target.check.connection.keep(response, probe.timeout_ms).await;
+            }
         });
     }
 

@@ -14,7 +14,7 @@ use super::super::authority::without_port_str;
 use super::super::interim_rate::InterimRate;
 use super::grpc;
 use super::io::{read_some, write_all_bytes};
-use super::kept::{CheckConnection, read_to_end};
+use super::kept::{CheckConnection, HttpResponse};
 use super::outcome::CheckOutcome;
 use super::request::HttpRequest;
 use super::rules::Observation;
@@ -69,14 +69,6 @@ struct Asked {
     is_unanswered: bool,
 }
 
-/// The connection of an HTTP check after the head of its response.
-struct HttpResponse {
-    connection: CheckConnection,
-    wire: ResponseWire,
-    /// The bytes behind the head.
-    rest: Vec<u8>,
-}
-
 impl From<CheckOutcome> for Asked {
     fn from(outcome: CheckOutcome) -> Asked {
         Asked { outcome, response: None, is_unanswered: false }
@@ -84,27 +76,14 @@ impl From<CheckOutcome> for Asked {
 }
 
 impl HealthProbe {
-    /// Makes the check `check`, which is one of these.
-    pub(super) async fn check(&self, check: &SharedCheck) -> CheckOutcome {
-        let Asked { outcome, response, .. } = tokio::select! {
+    /// Makes the check `check`, which is one of these. The outcome, and the response where its connection is
+    /// to be kept.
+    pub(super) async fn check(&self, check: &SharedCheck) -> (CheckOutcome, Option<HttpResponse>) {
+        tokio::select! {
             biased;
-            asked = self.ask(check) => asked,
-            () = env::sleep_ms(self.timeout_ms) => return CheckOutcome::late(self.timeout_ms),
-        };
-        if let Some(HttpResponse { mut connection, wire, rest }) = response
-            && self.reuses_connection
-        {
-            // The outcome stands, however long the body takes.
-            let is_whole = tokio::select! {
-                biased;
-                read = read_to_end(&mut connection.transport, &wire, rest) => read.unwrap_or(false),
-                () = env::sleep_ms(self.timeout_ms) => false,
-            };
-            if is_whole {
-                check.connection.keep(connection);
-            }
+            asked = self.ask(check) => (asked.outcome, asked.response.filter(|_| self.reuses_connection)),
+            () = env::sleep_ms(self.timeout_ms) => (CheckOutcome::late(self.timeout_ms), None),
         }
-        outcome
     }
 
     async fn ask(&self, check: &SharedCheck) -> Asked {
@@ -187,8 +166,7 @@ async fn ask_http(mut connection: CheckConnection, request: &[u8]) -> Asked {
             }
             Ok(HeadStatus::Complete { head_bytes }) => {
                 input.drain(..head_bytes);
-                // A connection after CONNECT is a tunnel.
-                let can_go_on = head.status >= 200 && !request.starts_with(b"CONNECT ");
+                let can_go_on = head.status >= 200 && is_safe(request);
                 let response = can_go_on.then_some(HttpResponse { connection, wire, rest: input });
                 return Asked { response, ..CheckOutcome::status(head.status).into() };
             }
@@ -198,4 +176,10 @@ async fn ask_http(mut connection: CheckConnection, request: &[u8]) -> Asked {
             }
         }
     }
+}
+
+/// Whether `request` may be sent again when an idle connection was closed before an answer: nothing but
+/// looking is asked for (RFC 9110 section 9.2.1).
+fn is_safe(request: &[u8]) -> bool {
+    [&b"GET "[..], b"HEAD ", b"OPTIONS "].iter().any(|method| request.starts_with(method))
 }

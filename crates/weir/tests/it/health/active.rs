@@ -194,48 +194,66 @@ fn node_of_many_upstreams_is_asked_once_for_all() {
     assert!(asked < upstreams.len(), "one check serves those that are due within half a second: {asked}");
 }
 
+/// An origin that answers the first request of each connection, and closes it at the second one.
+fn closing_at_the_second_request() -> Origin {
+    let asked = std::sync::Mutex::new(std::collections::BTreeSet::new());
+    Origin::start(move |request| match asked.lock().unwrap().insert(request.connection) {
+        true => Reply::ok("up"),
+        false => Reply::new().close(),
+    })
+}
+
 #[test]
 fn checks_reuse_connections_of_ended_responses() {
-    let reused = json!({"reuse_connection": true});
-    let head = json!({"reuse_connection": true, "http_method": "HEAD"});
-    type Answer = fn() -> Reply;
-    // fields of the checks, how the node answers, connections of three checks
-    let cases: [(&str, Value, Answer, usize); 8] = [
-        ("own connections", json!({}), || Reply::ok("up"), 3),
-        ("a length", reused.clone(), || Reply::ok("up"), 1),
-        ("no body", reused.clone(), || Reply::raw(b"HTTP/1.1 204 No Content\r\n\r\n"), 1),
-        ("chunks", reused.clone(), || Reply::chunked(&["up", "up"], &[("x-end", "1")]), 1),
-        ("HEAD", head, || Reply::raw(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"), 1),
-        ("close", reused.clone(), || Reply::with(200, &[("Connection", "close")], b"up").close(), 3),
-        ("a closed idle connection", reused.clone(), || Reply::ok("up").close(), 3),
-        ("bytes behind the end", reused, || Reply::raw(b"HTTP/1.1 204 No Content\r\n\r\nmore"), 3),
+    let (own, reused) = (json!({}), json!({"reuse_connection": true}));
+    let with_method = |method: &str| json!({"reuse_connection": true, "http_method": method});
+    let up = || Origin::start(|_| Reply::ok("up"));
+    let raw = |bytes: &'static [u8]| Origin::start(move |_| Reply::raw(bytes));
+    // how the node answers, fields of the checks, connections of the first three requests
+    let cases = [
+        ("own connections", own, up(), 3),
+        ("a length", reused.clone(), up(), 1),
+        ("no body", reused.clone(), raw(b"HTTP/1.1 204 No Content\r\n\r\n"), 1),
+        ("chunks", reused.clone(), Origin::start(|_| Reply::chunked(&["up", "up"], &[("x-end", "1")])), 1),
+        ("HEAD", with_method("HEAD"), raw(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"), 1),
+        ("a method that may change something", with_method("POST"), up(), 3),
+        ("close", reused.clone(), Origin::start(|_| Reply::with(200, &[("Connection", "close")], b"up")), 3),
+        ("a closed idle connection", reused.clone(), Origin::start(|_| Reply::ok("up").close()), 3),
+        ("a connection that closes at a request", reused.clone(), closing_at_the_second_request(), 2),
+        ("bytes behind the end", reused.clone(), raw(b"HTTP/1.1 204 No Content\r\n\r\nmore"), 3),
+        ("a long body", reused, Origin::start(|_| Reply::with(200, &[], &[b'x'; 65_537])), 3),
     ];
     let weir = gateway(&[]);
     let statuses = json!({"interval": 1, "successes": 1, "http_statuses": [200, 204]});
-    let origins: Vec<_> = cases.iter().map(|&(_, _, reply, _)| Origin::start(move |_| reply())).collect();
-    let long = Origin::start(|_| Reply::with(200, &[], &[b'x'; 65_537]));
-    let put = |id: String, origin: &Origin, active: &Value| {
+    for (id, (_, active, origin, _)) in cases.iter().enumerate() {
         let mut active = active.clone();
         extend(&mut active, json!({"healthy": statuses}));
         weir.put(&format!("upstreams/{id}"), upstream(&[origin.address()], quick(active)));
-    };
-    cases
-        .iter()
-        .zip(&origins)
-        .enumerate()
-        .for_each(|(id, (case, origin))| put(id.to_string(), origin, &case.1));
-    put("long".to_owned(), &long, &json!({"reuse_connection": true}));
-    for ((name, _, _, expected), origin) in cases.iter().zip(&origins) {
+    }
+    for (id, (name, _, origin, expected)) in cases.iter().enumerate() {
         let asked = origin.wait_for_requests(3);
         let connections: std::collections::BTreeSet<usize> =
             asked[..3].iter().map(|request| request.connection).collect();
         assert_eq!(connections.len(), *expected, "{name}");
-    }
-    let asked = long.wait_for_requests(3);
-    assert_ne!(asked[0].connection, asked[1].connection, "a body over 64 KiB is not read to its end");
-    for id in (0..cases.len()).map(|id| id.to_string()).chain(["long".to_owned()]) {
-        let node = &nodes(&weir, &id)[0];
+        let node = &nodes(&weir, &id.to_string())[0];
         let failures = (&node["health"]["tcp_failure"], &node["health"]["http_failure"]);
-        assert_eq!(failures, (&json!(0), &json!(0)), "{id}: {node}");
+        assert_eq!(failures, (&json!(0), &json!(0)), "{name}: {node}");
     }
+}
+
+#[test]
+fn outcome_does_not_wait_for_the_body() {
+    let stalled = testkit::Signal::new();
+    let held = stalled.clone();
+    let origin = Origin::start(move |_| {
+        Reply::raw(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n").wait(&held)
+    });
+    let weir = gateway(&[]);
+    let active = json!({"reuse_connection": true, "timeout": 3_600});
+    weir.put("upstreams/1", upstream(&[origin.address()], quick(active)));
+    wait_for_states(&weir, "1", &["unhealthy"]);
+    let asked = origin.wait_for_requests(4);
+    let last = &asked[2..4];
+    assert_ne!(last[0].connection, last[1].connection, "a check does not wait for the body of another one");
+    stalled.set();
 }
