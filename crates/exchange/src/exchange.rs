@@ -254,7 +254,7 @@ impl Exchange {
     /// pattern has no `..`, so that a new field does not compile before it is reset.
     pub fn reset(&mut self) {
         let Exchange {
-            local: _,
+            local,
             connection,
             request,
             response,
@@ -287,6 +287,7 @@ impl Exchange {
         } = self;
         *connection = ConnectionContext::default();
         request.clear();
+        local.give_headers(std::mem::take(&mut response.headers));
         response.clear();
         *times = ExchangeTimes::default();
         timeline.reset();
@@ -322,6 +323,29 @@ impl Exchange {
     /// The services of the thread that serves it.
     pub fn local(&self) -> &Rc<WorkerLocal> {
         &self.local
+    }
+
+    /// Forgets the response, and has memory for another one.
+    pub fn begin_response(&mut self) {
+        self.response.clear();
+        self.take_response_memory();
+    }
+
+    /// Gets memory for the fields of the response where it has none.
+    #[inline]
+    pub fn take_response_memory(&mut self) {
+        if self.response.headers.memory() == 0 {
+            self.response.headers = self.local.take_headers();
+        }
+    }
+
+    /// Returns the memory for the fields of the response while there are none: a request that waits holds
+    /// nothing that another one could find in the caches.
+    #[inline]
+    pub fn give_response_memory(&mut self) {
+        if self.response.headers.is_blank() {
+            self.local.give_headers(std::mem::take(&mut self.response.headers));
+        }
     }
 
     /// The route, once matched.

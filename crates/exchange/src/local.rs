@@ -1,4 +1,4 @@
-//! The services of one worker thread that a request may use: clock, timers, byte buffers, options, outbound
+//! The services of one worker thread that a request may use: clock, timers, buffers, options, outbound
 //! calls, and a store of per-thread resources. It knows no request, no connection and no configuration.
 
 use std::any::Any;
@@ -6,6 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use message::Headers;
 use stdx::clock::HttpDate;
 use stdx::timers::Timers;
 
@@ -18,6 +19,8 @@ use net::env;
 const BYTES_KEPT_MAX: usize = 512;
 /// A buffer that has grown beyond this is freed, so that one large head does not hold its memory for ever.
 const BYTES_KEPT_CAPACITY_MAX: usize = 32 * 1024;
+/// Field lists kept for reuse: one for each response that is commonly on its way at once on one core.
+const HEADERS_KEPT_MAX: usize = 256;
 
 /// The services of one worker thread. Tasks of the thread share it by `Rc`; no cell stays borrowed across an
 /// await.
@@ -33,6 +36,7 @@ pub struct WorkerLocal {
     /// State that the workers of the process share.
     pub shared: Arc<OverloadState>,
     bytes: RefCell<Vec<Vec<u8>>>,
+    headers: RefCell<Vec<Headers>>,
     date: RefCell<HttpDate>,
     last_ns: Cell<u64>,
     wall_offset: Cell<(u64, u64)>,
@@ -50,6 +54,7 @@ impl WorkerLocal {
             timers: RefCell::new(Timers::new(now_ns / 1_000_000)),
             shared,
             bytes: RefCell::default(),
+            headers: RefCell::default(),
             date: RefCell::new(HttpDate::new()),
             last_ns: Cell::new(now_ns),
             wall_offset: Cell::new(wall_offset()),
@@ -112,9 +117,25 @@ impl WorkerLocal {
         }
     }
 
-    /// Frees the byte buffers kept for reuse.
-    pub fn free_bytes(&self) {
+    /// An empty field list, with memory where one is kept. The last one that was returned comes first: it is
+    /// still in the caches.
+    pub fn take_headers(&self) -> Headers {
+        self.headers.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Returns a field list for reuse.
+    pub fn give_headers(&self, mut headers: Headers) {
+        let mut kept = self.headers.borrow_mut();
+        if kept.len() < HEADERS_KEPT_MAX && (1..=BYTES_KEPT_CAPACITY_MAX).contains(&headers.memory()) {
+            headers.clear();
+            kept.push(headers);
+        }
+    }
+
+    /// Frees the buffers and field lists kept for reuse.
+    pub fn free_buffers(&self) {
         self.bytes.borrow_mut().clear();
+        self.headers.borrow_mut().clear();
     }
 
     /// This thread's resource of type `T`, made by `make` on first use: a pool of connections, an

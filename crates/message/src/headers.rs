@@ -77,6 +77,11 @@ impl Headers {
         self.bytes.capacity() + self.fields.capacity() * size_of::<Field>()
     }
 
+    /// Nothing was ever put into it since it was made or cleared.
+    pub fn is_blank(&self) -> bool {
+        self.bytes.is_empty() && self.fields.is_empty()
+    }
+
     /// Number of fields (lines), the hop-by-hop ones included.
     pub fn len(&self) -> usize {
         self.live as usize

@@ -78,7 +78,7 @@ pub(crate) async fn run_detached<S: DownstreamStream>(
                 // A stored response in place of this failure has no client.
                 phases::upstream_response(context, chains, exchange, Some(&failure));
             }
-            exchange.response.clear();
+            exchange.begin_response();
             exchange.response.status = failure.cause.status();
             exchange.failure = Some(failure);
         }
@@ -113,7 +113,7 @@ async fn go_on<S: DownstreamStream>(
                 // A limit, for example: the request is not sent.
                 journey.exchange.stats.answered_locally = true;
                 let status = reply.status(journey.exchange);
-                journey.exchange.response.clear();
+                journey.exchange.begin_response();
                 journey.exchange.response.status = status;
                 return Ok(());
             }

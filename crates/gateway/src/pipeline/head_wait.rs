@@ -84,6 +84,7 @@ async fn wait_for_head<S: DownstreamStream>(
             Ok(progress) => progress,
             Err(failure) => return Poll::Ready(Err(failure)),
         };
+        journey.exchange.take_response_memory();
         match upstream_stream.poll_head(
             cx,
             &mut journey.exchange.response,
@@ -93,7 +94,7 @@ async fn wait_for_head<S: DownstreamStream>(
                 return Poll::Ready(Err(failure.because(Cause::SendFailed)));
             }
             Poll::Ready(result) => return Poll::Ready(result),
-            Poll::Pending => {}
+            Poll::Pending => journey.exchange.give_response_memory(),
         }
         // Interim responses and 100 (Continue) must not wait for the final response.
         if let Poll::Ready(Err(_)) = journey.downstream.poll_flush(cx) {

@@ -173,7 +173,7 @@ pub(super) fn set_head(
     status: u16,
     fields: &[(Cow<'static, str>, String)],
 ) {
-    exchange.response.clear();
+    exchange.begin_response();
     // The encoder of a response that this one replaces.
     exchange.encoder = None;
     exchange.response_is_coded = false;

@@ -180,7 +180,7 @@ impl Worker {
     fn free_what_is_kept(&self) {
         self.context.upstreams.close_idle();
         self.context.exchanges.clear();
-        self.context.local.free_bytes();
+        self.context.local.free_buffers();
         BufferPool::clear();
         self.wake_connections();
     }

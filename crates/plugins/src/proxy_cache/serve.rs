@@ -85,8 +85,8 @@ fn body_of(entry: &CacheEntry, part: Range<u64>, opens_late: bool) -> Option<Sto
 }
 
 fn set_head(exchange: &mut Exchange, entry: &CacheEntry, portion: &Portion, now_s: u64) {
+    exchange.begin_response();
     let response = &mut exchange.response;
-    response.clear();
     response.status = entry.status;
     response.headers.copy_from(&entry.headers);
     let mut digits = itoa::Buffer::new();

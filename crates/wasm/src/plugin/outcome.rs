@@ -71,7 +71,7 @@ impl WasmPlugin {
 
     /// Puts a reply in place of the response.
     pub(super) fn replace_response(&self, exchange: &mut Exchange, reply: BufferedReply) {
-        exchange.response.clear();
+        exchange.begin_response();
         exchange.response.status = reply.status;
         for (name, value) in &reply.headers {
             // A field that cannot be sent is left out.

@@ -105,7 +105,7 @@ pub(crate) fn call_for_response_body<'a>(
 
 /// Makes the response one that says that the runner has failed.
 fn refuse(exchange: &mut Exchange) {
-    exchange.response.clear();
+    exchange.begin_response();
     exchange.response.status = REFUSED;
 }
 
