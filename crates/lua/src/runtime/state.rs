@@ -61,17 +61,21 @@ impl InterpreterState {
         work: impl FnOnce() -> R,
     ) -> R {
         let former = self.call.replace(Some(call.clone()));
-        self.budget.begin_with(call.steps_left.get().min(crate::budget::STEPS_MAX));
-        let begun = self.budget.left();
-        let result = match lent {
-            Reach::Edit(exchange) => self.exchange.lend(exchange, work),
-            Reach::Read(exchange) => self.exchange.lend_shared(exchange, work),
-            Reach::EditSession(session) => self.session.lend(session, work),
-            Reach::ReadSession(session) => self.session.lend_shared(session, work),
-            Reach::None => work(),
-        };
-        call.steps_left.set(call.steps_left.get().saturating_sub(begun - self.budget.left()));
-        self.budget.end();
+        let begun = call.steps_left.get().min(crate::budget::STEPS_MAX);
+        let (result, steps) = self.budget.run(begun, || {
+            let result = match lent {
+                Reach::Edit(exchange) => self.exchange.lend(exchange, work),
+                Reach::Read(exchange) => self.exchange.lend_shared(exchange, work),
+                Reach::EditSession(session) => self.session.lend(session, work),
+                Reach::ReadSession(session) => self.session.lend_shared(session, work),
+                Reach::None => work(),
+            };
+            // Many short parts between waits would never be counted otherwise.
+            let waits = self.operation.borrow().is_some();
+            (result, if waits { self.budget.steps_by_time() } else { 0 })
+        });
+        let steps = steps.max(begun - self.budget.left());
+        call.steps_left.set(call.steps_left.get().saturating_sub(steps));
         *self.call.borrow_mut() = former;
         result
     }
