@@ -79,7 +79,7 @@ pub(crate) fn availability() -> Result<(), &'static str> {
     })
 }
 
-/// What the loop of [`leaves_compiled_loops`] says about this build of LuaJIT.
+/// The verdict about this build of LuaJIT, from the loop of [`leaves_compiled_loops`].
 fn judge(is_interrupted: Option<bool>) -> Result<(), &'static str> {
     match is_interrupted {
         Some(true) => Ok(()),

@@ -1,6 +1,6 @@
-//! Scripts of users in Lua: LuaJIT, one interpreter for each worker, in a sandbox with limits of instructions,
-//! time and memory. A script that fails or exceeds a limit ends its call with an error and nothing else. It
-//! knows no plugin.
+//! Scripts of users in Lua: LuaJIT, one interpreter for each worker, in a sandbox with limits of
+//! instructions, time and memory. A script that fails or exceeds a limit ends its call with an error and
+//! nothing else. It knows no plugin.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod access;

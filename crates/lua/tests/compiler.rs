@@ -90,6 +90,7 @@ fn compiled_code_that_lacks_memory_ends_its_call_only() {
     let greedy = [
         "local t = {} for i = 1, 1e9 do t[i] = {i} end",
         "local t = {} for i = 1, 1e9 do t[i] = ('x'):rep(100) .. i end",
+        "local t = {} for i = 1, 1e9 do t[i] = ('x'):rep(50000 + i) end",
         "local s = 'x' while true do s = s .. s end",
         "local t = {} for i = 1, 1e9 do local ok = pcall(function() for j = 1, 1e6 do t[#t + 1] = {j} end end) end",
     ];
@@ -103,7 +104,9 @@ fn compiled_code_that_lacks_memory_ends_its_call_only() {
 #[test]
 fn programs_do_not_reach_the_compiler() {
     let engine = Engine::open().unwrap();
-    for source in ["return jit", "return _G.jit", "return package.loaded.jit", "return package.preload['jit.util']"] {
+    for source in
+        ["return jit", "return _G.jit", "return package.loaded.jit", "return package.preload['jit.util']"]
+    {
         assert_eq!(engine.run(source).as_deref(), Ok("nil"), "{source}");
     }
     for name in ["jit", "jit.opt", "jit.util", "jit.profile", "ffi"] {

@@ -34,7 +34,7 @@ pub(crate) struct Interruptible {
     thread: Arc<ThreadWatch>,
 }
 
-/// What the signal handler uses. Boxed, so that its address stays.
+/// The parts that the signal handler uses. Boxed, so that their address stays.
 struct InterruptPlace {
     /// The main state of the interpreter.
     state: *mut lua_State,
@@ -45,8 +45,8 @@ struct InterruptPlace {
 }
 
 thread_local! {
-    // Both are read by the signal handler. Their values are constant at first and need no drop, so that access
-    // is a plain one to the memory of the thread, without an allocation or a registration.
+    // The signal handler reads both. Their first values are constant and need no drop, so that access is a
+    // plain one to the memory of the thread, without an allocation or a registration.
     static RUNNING: Cell<*const InterruptPlace> = const { Cell::new(ptr::null()) };
     static DELIVERED: Cell<u32> = const { Cell::new(0) };
 }
@@ -56,14 +56,10 @@ impl Interruptible {
     ///
     /// # Errors
     /// It has no hook, or there is no memory.
-    pub(super) fn new(
-        lua: &Lua,
-        instructions: u32,
-        thread: Arc<ThreadWatch>,
-    ) -> mlua::Result<Interruptible> {
+    pub(super) fn new(lua: &Lua, instructions: u32, thread: Arc<ThreadWatch>) -> mlua::Result<Interruptible> {
         let mut place = None;
-        // SAFETY: `state` is valid within the closure, which leaves its stack as it was. It is the main state,
-        // because no coroutine runs here; LuaJIT has one hook for all coroutines of an interpreter.
+        // SAFETY: `state` is valid within the closure, which leaves its stack as it was. It is the main
+        // state, because no coroutine runs here; LuaJIT has one hook for all coroutines of an interpreter.
         unsafe {
             lua.exec_raw::<()>((), |state| {
                 let hook = lua_gethook(state);
@@ -86,7 +82,8 @@ impl Interruptible {
     /// Runs `work`, which is interrupted once it has used a slice of time: the hook is set until it ends.
     pub(crate) fn run<R>(&self, work: impl FnOnce() -> R) -> R {
         let Some(lua) = self.lua.try_upgrade() else { return work() };
-        let _running = Running { interruptible: self, outer: RUNNING.replace(&raw const *self.place), _lua: lua };
+        let _running =
+            Running { interruptible: self, outer: RUNNING.replace(&raw const *self.place), _lua: lua };
         self.thread.begin_slice();
         work()
     }
@@ -135,8 +132,8 @@ impl InterruptPlace {
     /// The state lives, and this is its thread.
     unsafe fn set_hook(&self) {
         self.is_hooked.store(true, Ordering::Relaxed);
-        // SAFETY: as said above. LuaJIT lets `lua_sethook` be called by signal handlers: it allocates nothing.
-        // The signal may have met an update of the interpreter's table of instructions, which then goes on
+        // SAFETY: as said above. LuaJIT lets signal handlers call `lua_sethook`, which allocates nothing. The
+        // signal may have met an update of the interpreter's table of instructions, which then goes on
         // with what it has found before; the table is whole, but may lack the hook. Taking the hook off first
         // makes the next signal write all of the table again.
         unsafe {
@@ -163,8 +160,8 @@ extern "C" fn interrupt_this_thread(_: c_int) {
     DELIVERED.set(DELIVERED.get().wrapping_add(1));
     let running = RUNNING.get();
     if !running.is_null() {
-        // SAFETY: a place that is published is boxed in an `Interruptible` that `run` borrows, and `run` holds
-        // the interpreter. An interpreter stays on the thread that has opened it.
+        // SAFETY: a place that is published is boxed in an `Interruptible` that `run` borrows, and `run`
+        // holds the interpreter. An interpreter stays on the thread that has opened it.
         unsafe { (*running).set_hook() };
     }
 }
