@@ -3,7 +3,6 @@
 //! an interpreter that is replaced is freed.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -12,18 +11,19 @@ use exchange::Exchange;
 use exchange::plugin::stream::StreamSession;
 use mlua::{Error, MultiValue};
 use router::vars::Variable;
+use stdx::hash::FastMap;
 use stdx::lent::Lent;
 
 use super::call::ProgramCall;
 use super::limits::VARIABLES_MAX;
 use crate::budget::CallBudget;
-use crate::ngx::Sockets;
+use crate::ngx::{FieldNames, Sockets};
 
 /// A step that a coroutine waits for; its values are the results of the function that waits.
 pub(crate) type PendingOperation = Pin<Box<dyn Future<Output = mlua::Result<MultiValue>>>>;
 
 /// Variables by name, parsed once; none for a name that is no variable.
-type Variables = HashMap<Box<[u8]>, Option<Rc<Variable>>>;
+type Variables = FastMap<Box<[u8]>, Option<Rc<Variable>>>;
 
 /// See the module.
 pub(crate) struct InterpreterState {
@@ -33,6 +33,7 @@ pub(crate) struct InterpreterState {
     call: RefCell<Option<Rc<ProgramCall>>>,
     operation: RefCell<Option<PendingOperation>>,
     variables: RefCell<Variables>,
+    pub(crate) field_names: FieldNames,
     /// Timers that wait or run.
     pub(crate) timers: Cell<usize>,
     /// Sockets and their destinations.
@@ -48,6 +49,7 @@ impl InterpreterState {
             call: RefCell::default(),
             operation: RefCell::default(),
             variables: RefCell::default(),
+            field_names: FieldNames::default(),
             timers: Cell::new(0),
             sockets: Rc::default(),
         }
