@@ -1,9 +1,12 @@
 //! The limits of one call into a script: instructions, steps of pattern searches and time come out of one
-//! budget, which the interpreter and the functions written in Rust charge. The decoding of a body has limits
-//! of its own. It knows no interpreter.
+//! budget, which the interpreter and the functions written in Rust charge. With LuaJIT's compiler the
+//! interpreter charges it only once a call has used a slice of time. The decoding of a body has limits of its
+//! own.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::time::{Duration, Instant};
+
+use crate::compiler::Interruptible;
 
 /// Instructions of the interpreter that one call may take, each step of a pattern search counted as one:
 /// about a tenth of a second, because the worker serves no other request meanwhile.
@@ -11,6 +14,8 @@ pub(crate) const STEPS_MAX: u64 = 5_000_000;
 /// The longest time of one call. It bounds scripts with slow instructions, such as the insertion at the
 /// beginning of a long table.
 pub(crate) const TIME_MAX: Duration = Duration::from_millis(500);
+/// Nanoseconds that stand for an instruction where none were counted: `STEPS_MAX` in a tenth of a second.
+const STEP_NS: u64 = 20;
 
 /// Values that are decoded of one body: a short one takes about a hundred bytes of the interpreter's memory.
 pub(crate) const DECODED_VALUES_MAX: u64 = 1_000_000;
@@ -26,16 +31,50 @@ pub(crate) struct CallBudget {
     is_exceeded: Cell<bool>,
     /// The script has ended its own call, by `ngx.exit`.
     has_exited: Cell<bool>,
+    /// The interpreter, where its compiler works.
+    interruptible: OnceCell<Interruptible>,
+}
+
+/// Ends a call, also where it panics: the interpreter's own work is not charged.
+struct CallEnd<'a>(&'a CallBudget);
+
+impl Drop for CallEnd<'_> {
+    fn drop(&mut self) {
+        self.0.until.set(None);
+    }
 }
 
 impl CallBudget {
-    /// Begins a call.
-    pub(super) fn begin(&self) {
-        self.begin_with(STEPS_MAX);
+    /// Lets the interpreter charge only once a call has used a slice of time.
+    pub(super) fn set_interruptible(&self, interruptible: Interruptible) {
+        // An interpreter is opened once.
+        let _ = self.interruptible.set(interruptible);
     }
 
-    /// Begins a call, or a part of one between two waits, of which `steps` are left.
-    pub(super) fn begin_with(&self, steps: u64) {
+    /// Whether the interpreter charges only once a call has used a slice of time.
+    pub(super) fn is_interruptible(&self) -> bool {
+        self.interruptible.get().is_some()
+    }
+
+    /// Runs a call, or a part of one between two waits, of which `steps` are left.
+    pub(super) fn run<R>(&self, steps: u64, work: impl FnOnce() -> R) -> R {
+        self.begin(steps);
+        let _end = CallEnd(self);
+        match self.interruptible.get() {
+            Some(interruptible) => interruptible.run(work),
+            None => work(),
+        }
+    }
+
+    /// Begins the limits anew within [`CallBudget::run`].
+    pub(super) fn restart(&self) {
+        self.begin(STEPS_MAX);
+        if let Some(interruptible) = self.interruptible.get() {
+            interruptible.restart();
+        }
+    }
+
+    fn begin(&self, steps: u64) {
         self.left.set(steps);
         self.until.set(Some(Instant::now() + TIME_MAX));
         self.is_exceeded.set(false);
@@ -47,14 +86,27 @@ impl CallBudget {
         self.left.get()
     }
 
+    /// The steps that the present part has taken so far, by its time.
+    pub(super) fn steps_by_time(&self) -> u64 {
+        let Some(until) = self.until.get() else { return 0 };
+        let spent = TIME_MAX.saturating_sub(until.saturating_duration_since(Instant::now()));
+        u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX) / STEP_NS
+    }
+
     /// Ends the script at its own wish: no function of it catches the error.
     pub(super) fn exit(&self) {
         self.has_exited.set(true);
     }
 
-    /// Ends the call: the interpreter's own work is not charged.
-    pub(super) fn end(&self) {
-        self.until.set(None);
+    /// Charges instructions that the interpreter has counted.
+    ///
+    /// # Errors
+    /// As for [`CallBudget::charge`].
+    pub(super) fn charge_counted(&self, instructions: u32) -> mlua::Result<()> {
+        if let Some(interruptible) = self.interruptible.get() {
+            interruptible.pause_compiling();
+        }
+        self.charge(u64::from(instructions))
     }
 
     /// Takes `steps` out of the budget. Once it is exceeded, each charge fails until the call has ended, so
@@ -77,15 +129,20 @@ impl CallBudget {
     /// As for [`CallBudget::charge`].
     pub(super) fn check(&self) -> mlua::Result<()> {
         if self.is_exceeded.get() {
-            return Err(mlua::Error::runtime(format!(
-                "the script was stopped after {STEPS_MAX} instructions or {} ms",
-                TIME_MAX.as_millis()
-            )));
+            return Err(CallBudget::exceeded());
         }
         if self.has_exited.get() {
             return Err(mlua::Error::runtime("the script has ended its call"));
         }
         Ok(())
+    }
+
+    /// The error of a call that has exceeded a limit.
+    pub(super) fn exceeded() -> mlua::Error {
+        mlua::Error::runtime(format!(
+            "the script was stopped after {STEPS_MAX} instructions or {} ms",
+            TIME_MAX.as_millis()
+        ))
     }
 }
 

@@ -1,11 +1,12 @@
-//! Scripts of users in Lua: LuaJIT without its just-in-time compiler, one interpreter for each worker, in a
-//! sandbox with limits of instructions, time and memory. A script that fails or exceeds a limit ends its call
-//! with an error and nothing else. It knows no plugin.
+//! Scripts of users in Lua: LuaJIT, one interpreter for each worker, in a sandbox with limits of
+//! instructions, time and memory. A script that fails or exceeds a limit ends its call with an error and
+//! nothing else. It knows no plugin.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod access;
 pub mod base64;
 mod budget;
+mod compiler;
 mod endpoint;
 mod json;
 mod language;
@@ -39,7 +40,7 @@ pub use runtime::{LIMITS, read_modules, set_host};
 pub use script::{LoadedScript, LuaScript};
 pub use scripts::SCRIPT_CHECKS;
 
-use budget::CallBudget;
+use budget::{CallBudget, STEPS_MAX};
 use sandbox::{MEMORY_MAX_BYTES, Sandbox};
 use script::LoadedScripts;
 
@@ -138,9 +139,7 @@ impl Interpreter {
     ) -> Result<T, String> {
         let slot = exchange.local().resource(InterpreterSlot::new);
         let interpreter = slot.get().map_err(|error| describe(&error))?;
-        interpreter.budget.begin();
-        let result = interpreter.run(exchange, work);
-        interpreter.budget.end();
+        let result = interpreter.budget.run(STEPS_MAX, || interpreter.run(exchange, work));
         let result = result.map_err(|error| describe(&error));
         let lacked_memory = result.as_ref().is_err_and(|reason| reason.contains(NO_MEMORY));
         if let Some(kept_bytes) = interpreter.tidy(lacked_memory) {
@@ -198,7 +197,7 @@ impl ScriptCall<'_> {
 
     /// Begins the limits of the call anew, behind work that was not that of a script.
     pub fn restart_budget(&self) {
-        self.interpreter.budget.begin();
+        self.interpreter.budget.restart();
     }
 
     /// The script, loaded by this worker.

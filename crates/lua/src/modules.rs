@@ -97,7 +97,7 @@ const ABSENT: &[(&str, &str)] = &[
     ("apisix.router", "routes are compiled outside of interpreters"),
     ("ffi", "foreign functions would reach all memory of the gateway"),
     ("graphql", "the variables `graphql_*` hold the parts of a query"),
-    ("jit", "code runs in the interpreter, where its steps are counted"),
+    ("jit", "the compiler of LuaJIT works by itself, within limits of memory"),
     ("jsonpath", "the variables `post_arg.*` take paths into a body"),
     ("lfs", "a script has no files"),
     ("ngx.pipe", "a script starts no processes"),

@@ -2,6 +2,7 @@
 //! of one concern.
 
 mod context;
+mod fields;
 mod log;
 mod re;
 mod request;
@@ -24,6 +25,7 @@ use crate::json::Json;
 use crate::runtime::state::InterpreterState;
 use crate::sandbox::MEMORY_MAX_BYTES;
 
+pub(crate) use fields::FieldNames;
 pub(crate) use socket_pool::Sockets;
 pub(crate) use texts::text_of;
 

@@ -1,5 +1,5 @@
 //! Opens an interpreter with nothing in it that reaches outside: no files, processes, modules, byte code,
-//! debug library, foreign functions, just-in-time compiler, coroutines or environments of other functions.
+//! debug library, foreign functions, control of the compiler, coroutines or environments of other functions.
 //! `library.lua` and `modules.lua` list the parts that scripts have.
 
 use std::rc::Rc;
@@ -10,6 +10,7 @@ use mlua::{
 };
 
 use super::budget::CallBudget;
+use super::compiler::CompilerUse;
 use super::json::Json;
 use super::patterns::{self, Capture};
 use crate::base64;
@@ -35,7 +36,8 @@ pub(super) struct Sandbox {
 /// # Errors
 /// There is no memory for it.
 pub(super) fn open(budget: &Rc<CallBudget>) -> mlua::Result<Sandbox> {
-    let Base { lua, native, library, json } = open_base(budget, CHARGED_INSTRUCTIONS)?;
+    let Base { lua, native, library, json } =
+        open_base(budget, CHARGED_INSTRUCTIONS, CompilerUse::IfInterruptible)?;
     let request: Table =
         lua.load(include_str!("request.lua")).set_name("=request").call((&native, &library))?;
     let modules: Table =
@@ -57,7 +59,11 @@ pub(crate) struct Base {
 ///
 /// # Errors
 /// There is no memory for it.
-pub(crate) fn open_base(budget: &Rc<CallBudget>, charged_instructions: u32) -> mlua::Result<Base> {
+pub(crate) fn open_base(
+    budget: &Rc<CallBudget>,
+    charged_instructions: u32,
+    compiler: CompilerUse,
+) -> mlua::Result<Base> {
     let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS | StdLib::BIT;
     // `pcall` stays the interpreter's own: the wrapper that lets panics through calls it from native code, so
     // that no function inside it could wait.
@@ -69,8 +75,11 @@ pub(crate) fn open_base(budget: &Rc<CallBudget>, charged_instructions: u32) -> m
     let charged = Rc::clone(budget);
     let triggers = HookTriggers::new().every_nth_instruction(charged_instructions);
     lua.set_global_hook(triggers, move |_, _| {
-        charged.charge(u64::from(charged_instructions)).map(|()| VmState::Continue)
+        charged.charge_counted(charged_instructions).map(|()| VmState::Continue)
     })?;
+    if let Some(interruptible) = compiler.enable(&lua, charged_instructions)? {
+        budget.set_interruptible(interruptible);
+    }
     Ok(Base { lua, native, library, json })
 }
 

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use mlua::{MultiValue, Table, Value};
 
+use crate::compiler::{self, CompilerUse};
 use crate::runtime::call::ProgramCall;
 use crate::runtime::engine;
 use crate::runtime::outside::Outside;
@@ -22,6 +23,34 @@ impl Engine {
     /// There is no memory for it, or a module of Weir is faulty, as a sentence.
     pub fn open() -> Result<Engine, String> {
         engine::LuaEngine::open().map(Engine).map_err(|error| crate::describe(&error))
+    }
+
+    /// Opens one that counts each instruction, as where the compiler may not run.
+    ///
+    /// # Errors
+    /// As for [`Engine::open`].
+    pub fn open_without_compiler() -> Result<Engine, String> {
+        engine::LuaEngine::open_with(CompilerUse::Never).map(Engine).map_err(|error| crate::describe(&error))
+    }
+
+    /// Why its compiler does not work.
+    ///
+    /// # Errors
+    /// As said.
+    pub fn compiler(&self) -> Result<(), &'static str> {
+        compiler::availability()?;
+        match self.0.state.budget.is_interruptible() {
+            true => Ok(()),
+            false => Err("it was opened without the compiler"),
+        }
+    }
+
+    /// How many pieces of code it has compiled and holds.
+    ///
+    /// # Errors
+    /// The interpreter's, as a sentence.
+    pub fn compiled_traces(&self) -> Result<usize, String> {
+        compiler::count_traces(&self.0.lua).map_err(|error| crate::describe(&error))
     }
 
     /// Runs `source` as the body of a function of the plugin `test` in the access phase; its first result as

@@ -2,12 +2,13 @@
 
 use exchange::Exchange;
 use exchange::exchange::own_variables::{OWN_VARIABLES_MAX, OWN_VARIABLES_MAX_BYTES, TooManyVariables};
-use message::{Headers, Method};
-use mlua::{Either, Error, Lua, LuaString, Table, Value};
+use message::Method;
+use mlua::{Either, Error, Lua, LuaString, Value};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode, percent_encode};
 use router::vars::{Value as Found, Variable, VariableSource};
 
-use super::texts::{push, text_of};
+use super::fields::fields_table;
+use super::texts::text_of;
 use super::{Adder, at_once, session};
 use crate::runtime::state::InterpreterState;
 
@@ -47,9 +48,9 @@ const SETTABLE: [&[u8]; 3] = [b"upstream_uri", b"upstream_host", b"args"];
 const OWN_FIELDS: [&str; 3] = ["content-length", "transfer-encoding", "connection"];
 
 pub(super) fn install_request(add: &Adder<'_>) -> mlua::Result<()> {
-    add.add("get_variable", |state, lua, name: Value| {
-        let Some(name) = text_of(&name) else { return Ok(Value::Nil) };
-        variable(state, lua, &name)
+    add.add("get_variable", |state, lua, name: Either<String, Value>| match name {
+        Either::Left(name) => variable(state, lua, name.as_bytes()),
+        Either::Right(name) => text_of(&name).map_or(Ok(Value::Nil), |name| variable(state, lua, &name)),
     })?;
     add.add("set_variable", |state, _, (name, value): (LuaString, Value)| {
         let (name, text) = (name.as_bytes(), text_of(&value));
@@ -79,7 +80,7 @@ pub(super) fn install_request(add: &Adder<'_>) -> mlua::Result<()> {
         tables.as_ref().map(|tables| tables.variables().cloned()).transpose()
     })?;
     add.add("request_headers", |state, lua, is_raw: bool| {
-        state.read(|exchange| fields_table(lua, &exchange.request.headers, is_raw))?
+        state.read(|exchange| fields_table(state, lua, &exchange.request.headers, is_raw))?
     })?;
     add.add("request_header", |state, lua, name: String| {
         state.read(|exchange| {
@@ -133,48 +134,6 @@ pub(super) fn install_request(add: &Adder<'_>) -> mlua::Result<()> {
             lua.create_string(text)
         })?
     })
-}
-
-/// Fields that are compared with each other for a name that comes twice; beyond it the table is made with
-/// care for that.
-const COMPARED_FIELDS_MAX: usize = 32;
-
-/// Fields by name. Where no name comes twice, which is common, no field is looked for in the table.
-fn fields_table(lua: &Lua, headers: &Headers, is_raw: bool) -> mlua::Result<Table> {
-    if !has_distinct_names(headers) {
-        let table = lua.create_table()?;
-        for field in headers.iter() {
-            let name = if is_raw { field.name.to_vec() } else { field.name.to_ascii_lowercase() };
-            push(lua, &table, &lua.create_string(name)?, Value::String(lua.create_string(field.value)?))?;
-        }
-        return Ok(table);
-    }
-    at_once(lua, || {
-        let table = lua.create_table_with_capacity(0, headers.len())?;
-        for field in headers.iter() {
-            let name = str::from_utf8(field.name).map_err(Error::external)?;
-            let name = match is_raw || !name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-                true => Either::Left(name),
-                false => Either::Right(name.to_ascii_lowercase()),
-            };
-            let value = match str::from_utf8(field.value) {
-                Ok(text) => Either::Left(text),
-                Err(_) => Either::Right(lua.create_string(field.value)?),
-            };
-            table.raw_set(name, value)?;
-        }
-        Ok(table)
-    })
-}
-
-fn has_distinct_names(headers: &Headers) -> bool {
-    headers.len() <= COMPARED_FIELDS_MAX
-        && headers.iter().enumerate().all(|(index, field)| {
-            headers
-                .iter()
-                .take(index)
-                .all(|former| former.id != field.id || (!former.name.eq_ignore_ascii_case(field.name)))
-        })
 }
 
 pub(super) fn refused(error: message::FieldError) -> Error {

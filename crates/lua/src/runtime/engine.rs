@@ -19,6 +19,7 @@ use super::program::{LoadedInstance, LoadedProgram, Program, ProgramInstance};
 use super::state::InterpreterState;
 use super::{require, tables};
 use crate::budget::CallBudget;
+use crate::compiler::CompilerUse;
 use crate::json::Json;
 use crate::sandbox::{self, Base, MEMORY_MAX_BYTES};
 use crate::{describe, natives, ngx};
@@ -74,8 +75,17 @@ impl LuaEngine {
     /// # Errors
     /// There is no memory for it.
     pub(crate) fn open() -> mlua::Result<Rc<LuaEngine>> {
+        LuaEngine::open_with(CompilerUse::IfInterruptible)
+    }
+
+    /// As [`LuaEngine::open`], with or without LuaJIT's compiler.
+    ///
+    /// # Errors
+    /// As for [`LuaEngine::open`].
+    pub(crate) fn open_with(compiler: CompilerUse) -> mlua::Result<Rc<LuaEngine>> {
         let budget = Rc::new(CallBudget::default());
-        let Base { lua, native, library, json } = sandbox::open_base(&budget, CHARGED_INSTRUCTIONS)?;
+        let Base { lua, native, library, json } =
+            sandbox::open_base(&budget, CHARGED_INSTRUCTIONS, compiler)?;
         lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(COLLECTOR_PAUSE_PERCENT)));
         let json = Json::of_apisix(json.array().clone());
         let state = Rc::new(InterpreterState::new(budget));

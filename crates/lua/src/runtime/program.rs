@@ -15,6 +15,7 @@ use super::engine::LuaEngine;
 use super::outside::Outside;
 use super::parameters::parameters;
 use super::state::Reach;
+use crate::budget::STEPS_MAX;
 use crate::describe;
 use crate::script::LuaScript;
 
@@ -290,9 +291,7 @@ impl LoadedProgram {
     /// Tells a plugin that no configuration uses it any more.
     pub(super) fn destroy(&self, engine: &LuaEngine) {
         let Some(function) = self.program_function(EntryPoint::Destroy) else { return };
-        engine.state.budget.begin();
-        let called = function.call::<()>(());
-        engine.state.budget.end();
+        let called = engine.state.budget.run(STEPS_MAX, || function.call::<()>(()));
         if let Err(error) = called {
             tracing::error!("destroy of a plugin failed: {}", describe(&error));
         }
@@ -361,12 +360,10 @@ impl LuaEngine {
     /// # Errors
     /// Its error, as a sentence.
     pub(crate) fn value_of(&self, script: &Arc<LuaScript>) -> Result<Value, String> {
-        self.state.budget.begin();
         let run = || -> mlua::Result<Value> {
             script.load(&self.lua, Some(&self.environment("a function")?))?.call(())
         };
-        let result = run();
-        self.state.budget.end();
+        let result = self.state.budget.run(STEPS_MAX, run);
         result.map_err(|error| describe(&error))
     }
 

@@ -8,6 +8,7 @@ use mlua::{Function, IntoLuaMulti, MultiValue, Thread, Value};
 use super::call::{ProgramCall, ThreadEnd};
 use super::engine::LuaEngine;
 use super::state::{PendingOperation, Reach};
+use crate::budget::CallBudget;
 use crate::describe;
 
 /// A call on its way. Dropping it ends its coroutines.
@@ -169,6 +170,9 @@ impl LuaEngine {
         values: impl IntoLuaMulti,
         reach: &mut Reach<'_>,
     ) -> CoroutineTurn {
+        if call.steps_left.get() == 0 {
+            return CoroutineTurn::Ended(Err(describe(&CallBudget::exceeded())));
+        }
         let resumed = self.state.enter(call, reach, || thread.resume::<(Value, MultiValue)>(values));
         let operation = self.state.take_operation();
         let (mark, values) = match resumed {

@@ -3,7 +3,6 @@
 //! an interpreter that is replaced is freed.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -12,18 +11,19 @@ use exchange::Exchange;
 use exchange::plugin::stream::StreamSession;
 use mlua::{Error, MultiValue};
 use router::vars::Variable;
+use stdx::hash::FastMap;
 use stdx::lent::Lent;
 
 use super::call::ProgramCall;
 use super::limits::VARIABLES_MAX;
 use crate::budget::CallBudget;
-use crate::ngx::Sockets;
+use crate::ngx::{FieldNames, Sockets};
 
 /// A step that a coroutine waits for; its values are the results of the function that waits.
 pub(crate) type PendingOperation = Pin<Box<dyn Future<Output = mlua::Result<MultiValue>>>>;
 
 /// Variables by name, parsed once; none for a name that is no variable.
-type Variables = HashMap<Box<[u8]>, Option<Rc<Variable>>>;
+type Variables = FastMap<Box<[u8]>, Option<Rc<Variable>>>;
 
 /// See the module.
 pub(crate) struct InterpreterState {
@@ -33,6 +33,7 @@ pub(crate) struct InterpreterState {
     call: RefCell<Option<Rc<ProgramCall>>>,
     operation: RefCell<Option<PendingOperation>>,
     variables: RefCell<Variables>,
+    pub(crate) field_names: FieldNames,
     /// Timers that wait or run.
     pub(crate) timers: Cell<usize>,
     /// Sockets and their destinations.
@@ -48,6 +49,7 @@ impl InterpreterState {
             call: RefCell::default(),
             operation: RefCell::default(),
             variables: RefCell::default(),
+            field_names: FieldNames::default(),
             timers: Cell::new(0),
             sockets: Rc::default(),
         }
@@ -61,17 +63,21 @@ impl InterpreterState {
         work: impl FnOnce() -> R,
     ) -> R {
         let former = self.call.replace(Some(call.clone()));
-        self.budget.begin_with(call.steps_left.get().min(crate::budget::STEPS_MAX));
-        let begun = self.budget.left();
-        let result = match lent {
-            Reach::Edit(exchange) => self.exchange.lend(exchange, work),
-            Reach::Read(exchange) => self.exchange.lend_shared(exchange, work),
-            Reach::EditSession(session) => self.session.lend(session, work),
-            Reach::ReadSession(session) => self.session.lend_shared(session, work),
-            Reach::None => work(),
-        };
-        call.steps_left.set(call.steps_left.get().saturating_sub(begun - self.budget.left()));
-        self.budget.end();
+        let begun = call.steps_left.get().min(crate::budget::STEPS_MAX);
+        let (result, steps) = self.budget.run(begun, || {
+            let result = match lent {
+                Reach::Edit(exchange) => self.exchange.lend(exchange, work),
+                Reach::Read(exchange) => self.exchange.lend_shared(exchange, work),
+                Reach::EditSession(session) => self.session.lend(session, work),
+                Reach::ReadSession(session) => self.session.lend_shared(session, work),
+                Reach::None => work(),
+            };
+            // Many short parts between waits would never be counted otherwise.
+            let waits = self.operation.borrow().is_some();
+            (result, if waits { self.budget.steps_by_time() } else { 0 })
+        });
+        let steps = steps.max(begun - self.budget.left());
+        call.steps_left.set(call.steps_left.get().saturating_sub(steps));
         *self.call.borrow_mut() = former;
         result
     }
