@@ -109,9 +109,10 @@ pub trait ResponseSink {
     /// How far the response has come.
     fn progress(&self) -> ResponseProgress;
 
-    /// Whether `count` bytes of the body, [`SEGMENT_LEAST_BYTES`](stdx::segment::SEGMENT_LEAST_BYTES) or more,
-    /// should be handed over with their memory, and all of them can be now. Where a write copies no bytes
-    /// into memory of its own there is no reason to.
+    /// Whether `count` bytes of the body, at least
+    /// [`SEGMENT_LEAST_BYTES`](stdx::segment::SEGMENT_LEAST_BYTES), should be handed over with their memory,
+    /// and all of them can be now. Where a write copies no bytes into memory of its own there is no reason
+    /// to.
     #[inline]
     fn takes_segment(&mut self, _count: usize) -> bool {
         false

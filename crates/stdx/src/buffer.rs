@@ -147,9 +147,9 @@ impl Buffer {
         }
     }
 
-    /// Hands all `count` filled bytes over with their memory, so that they need not be copied; a buffer of the
-    /// same size takes their place. None if others lie behind them, or if they are too few for the memory that
-    /// they would hold.
+    /// Hands all `count` filled bytes over with their memory, so that they need not be copied; a buffer of
+    /// the same size takes their place. None if others lie behind them, or if they are too few for the memory
+    /// that they would hold.
     pub fn take_whole(&mut self, count: usize) -> Option<Buffer> {
         let is_worth_it = self.capacity() == LARGE_BYTES && is_dense(count, LARGE_BYTES);
         (is_worth_it && self.len() == count).then(|| std::mem::replace(self, Buffer::large()))

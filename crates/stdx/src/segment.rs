@@ -1,5 +1,5 @@
 //! Bytes together with the memory that they lie in, so that a large piece of a body can go from the reader to
-//! the writer without a copy. It does not know what the bytes are and who reads or writes them.
+//! the writer without a copy. It knows no reader and no writer.
 
 use crate::buffer::Buffer;
 

@@ -388,8 +388,8 @@ fn poll_passage<S: DownstreamStream, O: UpstreamStream, P: BodyPassage>(
     }
 }
 
-/// Whether a piece of `count` bytes is large enough to go on with its memory, and the client's stream takes it
-/// so.
+/// Whether a piece of `count` bytes is large enough to go on with its memory, and the client's stream takes
+/// it so.
 #[inline]
 fn takes_segment<S: DownstreamStream>(journey: &mut Journey<'_, S>, count: usize) -> bool {
     count >= SEGMENT_LEAST_BYTES && journey.downstream.takes_segment(count)

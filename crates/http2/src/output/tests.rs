@@ -77,7 +77,7 @@ fn frames_between_segments_are_compacted() {
     assert!(held <= 2 * COMPACT_BYTES, "{held}");
 }
 
-/// What happens to an output.
+/// A change of an output.
 #[derive(Clone, Debug)]
 enum Step {
     Frame(Vec<u8>),

@@ -42,8 +42,8 @@ const FLUSH_BYTES: usize = 16 * 1024;
 /// A piece of a response that goes to the transport in its own memory, which the transport keeps until the
 /// client has acknowledged all of it; smaller pieces are copied.
 const SEGMENT_BYTES: usize = 24 * 1024;
-/// The part of its bytes that the memory of such a piece may have unused beside them, since the send window of
-/// the transport does not count it.
+/// The part of its bytes that the memory of such a piece may have unused beside them, since the send window
+/// of the transport does not count it.
 const MOST_UNUSED_PART: usize = 3;
 
 /// See the module.
