@@ -6,6 +6,7 @@ use std::io;
 use std::task::{Context, Poll};
 
 use message::{Headers, ResponseHead};
+use stdx::segment::ByteSegment;
 
 use exchange::Exchange;
 use exchange::failure::{Blame, ExchangeFailure, Sent};
@@ -77,6 +78,11 @@ pub trait RequestBody {
     fn body_length(&self) -> BodyLength;
     /// Starts the body again, for another attempt; false if parts of it are gone.
     fn rewind(&mut self) -> bool;
+
+    /// As [`UpstreamStream::take_segment`], of a body that cannot be sent again anyway.
+    fn take_segment(&mut self, _count: usize) -> Option<ByteSegment> {
+        None
+    }
 }
 
 /// The response to one request, as its protocol sends it. The methods with a default are for protocols that
@@ -102,6 +108,22 @@ pub trait ResponseSink {
     fn abort(&mut self, blame: Blame);
     /// How far the response has come.
     fn progress(&self) -> ResponseProgress;
+
+    /// Whether `count` bytes of the body, at least
+    /// [`SEGMENT_LEAST_BYTES`](stdx::segment::SEGMENT_LEAST_BYTES), should be handed over with their memory,
+    /// and all of them can be now. Where a write copies no bytes into memory of its own there is no reason
+    /// to.
+    #[inline]
+    fn takes_segment(&mut self, _count: usize) -> bool {
+        false
+    }
+
+    /// Takes bytes of the body with their memory, all of them, as
+    /// [`takes_segment`](ResponseSink::takes_segment) has allowed it just before.
+    fn write_segment(&mut self, _cx: &mut Context<'_>, _segment: ByteSegment) -> io::Result<()> {
+        debug_assert!(false, "a segment for a stream that takes none");
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// The capacity for a response head and the bytes that come with it. Never waits.
     fn head_capacity(&self) -> Capacity {
@@ -179,6 +201,19 @@ pub trait UpstreamStream {
     fn finish(&mut self, trailers: Option<&Headers>);
     /// Writes the bytes that wait to the socket.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// As [`ResponseSink::takes_segment`], of the request body.
+    #[inline]
+    fn takes_segment(&mut self, _count: usize) -> bool {
+        false
+    }
+
+    /// As [`ResponseSink::write_segment`], of the request body.
+    fn write_segment(&mut self, _segment: ByteSegment) -> io::Result<()> {
+        debug_assert!(false, "a segment for a stream that takes none");
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// The next response head, interim ones too, into `head`; `capacity` says how much to read.
     fn poll_head(
         &mut self,
@@ -197,6 +232,11 @@ pub trait UpstreamStream {
     fn consume(&mut self, count: usize);
     /// How the length of the response body was announced.
     fn body_length(&self) -> BodyLength;
+    /// Consumes all `count` bytes of the last data event and hands them over with their memory. None if they
+    /// are not alone in it or leave most of it empty: they have to be copied then, and the event comes again.
+    fn take_segment(&mut self, _count: usize) -> Option<ByteSegment> {
+        None
+    }
     /// Tells the stream that the rest of the last data event is not taken for now: releases the memory behind
     /// it as far as the kernel or the endpoint can keep the bytes. An error is the endpoint's.
     fn pause(&mut self) -> Result<(), ExchangeFailure>;

@@ -1,6 +1,7 @@
-//! The wire of HTTP/2 that both sides of the gateway share: its windows, and how resets are worded. The
-//! frames are the engine's, in the crate `http2`.
+//! The wire of HTTP/2 that both sides of the gateway share: its windows, the write of its output, and how
+//! resets are worded. The frames are the engine's, in the crate `http2`.
 
+pub(crate) mod output;
 pub(crate) mod windows;
 
 use http2::{HeadWriter, Reset};

@@ -16,6 +16,7 @@ mod settings;
 mod start;
 
 use std::collections::VecDeque;
+use std::io::IoSlice;
 
 use multiplex::StoredHead;
 
@@ -169,9 +170,22 @@ impl Connection {
         event
     }
 
-    /// The bytes to be written to the transport.
+    /// The bytes to be written to the transport that come next, as far as they lie in one piece; empty only
+    /// if none wait.
     pub fn output(&self) -> &[u8] {
-        self.output.waiting()
+        self.output.next_slice()
+    }
+
+    /// Number of all bytes to be written to the transport.
+    #[inline]
+    pub fn output_bytes(&self) -> usize {
+        self.output.len()
+    }
+
+    /// Puts the bytes to be written into `slices`, the next ones first and as many slices as there is room
+    /// for; how many slices were filled.
+    pub fn output_slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        self.output.slices(slices)
     }
 
     /// Says that `count` bytes of the output were written. The memory of an output that was written as a

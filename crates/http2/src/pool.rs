@@ -1,5 +1,6 @@
 //! Memory that connections of one thread borrow while they have work: byte vectors and heads of `multiplex`,
-//! and queues of events. It does not know what they are used for. Idle connections hold none of it.
+//! queues of events, and lists of payloads. It does not know what they are used for. Idle connections hold
+//! none of it.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -7,6 +8,7 @@ use std::collections::VecDeque;
 pub(crate) use multiplex::pool::{give_bytes, give_head, take_bytes};
 
 use crate::Event;
+use crate::output::Payloads;
 
 /// An empty queue of events.
 pub(crate) fn take_events() -> VecDeque<Event> {
@@ -27,6 +29,21 @@ pub(crate) fn give_events(events: VecDeque<Event>) {
     });
 }
 
+/// An empty list of payloads.
+pub(crate) fn take_payloads() -> Box<Payloads> {
+    PAYLOADS.try_with(|lists| lists.borrow_mut().pop()).ok().flatten().unwrap_or_default()
+}
+
+/// Takes back a list of payloads, which is empty. Its size is bounded by the output of a connection.
+pub(crate) fn give_payloads(payloads: Box<Payloads>) {
+    let _ = PAYLOADS.try_with(|lists| {
+        let lists = &mut lists.borrow_mut();
+        if lists.len() < POOLED_PAYLOAD_LISTS {
+            lists.push(payloads);
+        }
+    });
+}
+
 /// Takes back memory that [`take_data`](crate::Connection::take_data) handed out.
 pub fn recycle(bytes: Vec<u8>) {
     give_bytes(bytes);
@@ -36,14 +53,20 @@ pub fn recycle(bytes: Vec<u8>) {
 pub fn clear_pools() {
     multiplex::pool::clear();
     let _ = EVENTS.try_with(|queues| *queues.borrow_mut() = Vec::new());
+    let _ = PAYLOADS.try_with(|lists| *lists.borrow_mut() = Vec::new());
 }
 
 thread_local! {
     static EVENTS: RefCell<Vec<VecDeque<Event>>> = const { RefCell::new(Vec::new()) };
+    // Boxes, so that a connection has one pointer.
+    #[allow(clippy::vec_box)]
+    static PAYLOADS: RefCell<Vec<Box<Payloads>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Queues of events that a thread keeps: connections have one while they work only.
 const POOLED_EVENT_QUEUES: usize = 16;
+/// Lists of payloads that a thread keeps: connections have one while large bodies wait in their output only.
+const POOLED_PAYLOAD_LISTS: usize = 16;
 /// A queue for more events is freed: it belonged to a burst.
 const KEPT_EVENTS: usize = 1024;
 

@@ -3,6 +3,8 @@
 
 use std::cell::RefCell;
 
+use crate::segment::is_dense;
+
 /// A queue of bytes in one piece of memory: filled at the back, consumed at the front.
 #[derive(Debug)]
 pub struct Buffer {
@@ -143,6 +145,14 @@ impl Buffer {
             small.write(self.filled());
             *self = small;
         }
+    }
+
+    /// Hands all `count` filled bytes over with their memory, so that they need not be copied; a buffer of
+    /// the same size takes their place. None if others lie behind them, or if they are too few for the memory
+    /// that they would hold.
+    pub fn take_whole(&mut self, count: usize) -> Option<Buffer> {
+        let is_worth_it = self.capacity() == LARGE_BYTES && is_dense(count, LARGE_BYTES);
+        (is_worth_it && self.len() == count).then(|| std::mem::replace(self, Buffer::large()))
     }
 
     /// Copies as much of `bytes` as fits behind the filled bytes; returns how many that was.
@@ -289,6 +299,25 @@ mod tests {
                 buffer.shrink();
                 assert_eq!((buffer.filled(), buffer.capacity()), (&bytes[..], capacity), "of {size}");
             }
+        }
+    }
+
+    #[test]
+    fn bytes_alone_in_a_large_buffer_are_taken() {
+        for (filled, count, capacity, is_taken) in [
+            (LARGE_BYTES, LARGE_BYTES, LARGE_BYTES, true),
+            (LARGE_BYTES / 2, LARGE_BYTES / 2, LARGE_BYTES, true),
+            (LARGE_BYTES / 2 - 1, LARGE_BYTES / 2 - 1, LARGE_BYTES, false),
+            (LARGE_BYTES, LARGE_BYTES - 1, LARGE_BYTES, false),
+            (SMALL_BYTES, SMALL_BYTES, SMALL_BYTES, false),
+            (LARGE_BYTES, LARGE_BYTES, LARGE_BYTES + 1, false),
+        ] {
+            let mut buffer = Buffer::small();
+            buffer.grow_to(capacity);
+            buffer.write(&vec![b'x'; filled]);
+            let taken = buffer.take_whole(count).map(|taken| taken.len());
+            assert_eq!(taken, is_taken.then_some(count), "{count} of {filled} in {capacity}");
+            assert_eq!((buffer.len(), buffer.capacity()), (if is_taken { 0 } else { filled }, capacity));
         }
     }
 

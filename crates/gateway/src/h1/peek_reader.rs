@@ -99,6 +99,11 @@ impl PeekReader {
         drop_seen(stream, &mut seen.spare_mut()[..looked_bytes], self.saw_all)
     }
 
+    /// As [`Buffer::take_whole`]; none also if the bytes are still in the kernel.
+    pub(crate) fn take_whole(&mut self, count: usize) -> Option<Buffer> {
+        if self.looked_bytes == 0 { self.buffer.take_whole(count) } else { None }
+    }
+
     /// Shrinks the buffer to the bytes that must be held while the other side takes none. Errors are those of
     /// [`PeekReader::commit`].
     pub(crate) fn release(&mut self, stream: &mut Transport) -> io::Result<()> {

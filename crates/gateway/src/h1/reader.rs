@@ -59,6 +59,11 @@ impl BodyReader {
     /// Takes `count` body bytes from the front of `buffer`.
     pub(crate) fn took(&mut self, count: usize, buffer: &mut Buffer) {
         buffer.consume(count);
+        self.passed(count);
+    }
+
+    /// Counts `count` body bytes that were taken from the buffer.
+    pub(crate) fn passed(&mut self, count: usize) {
         match self {
             BodyReader::Length(left) => *left -= count as u64,
             BodyReader::Chunked(decoder) => decoder.took(count),

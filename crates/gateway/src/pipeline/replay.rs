@@ -5,6 +5,8 @@
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use stdx::segment::ByteSegment;
+
 use crate::body::{BodyEvent, BodyLength, RequestBody};
 use exchange::exchange::body::{BodyPrefix, ReadBody};
 
@@ -56,6 +58,20 @@ impl ReplayedBody {
                 }
                 stream.consume(count);
             }
+        }
+    }
+
+    /// As [`RequestBody::take_segment`]; the prefix is none.
+    pub(super) fn take_segment<S: RequestBody>(
+        &mut self,
+        count: usize,
+        stream: &mut S,
+    ) -> Option<ByteSegment> {
+        match &self.prefix {
+            Some(prefix) if self.cursor < prefix.bytes.len() => None,
+            // The stream's first bytes behind a prefix make it superfluous, which `consume` notes.
+            Some(_) if !self.rest_taken => None,
+            _ => stream.take_segment(count),
         }
     }
 

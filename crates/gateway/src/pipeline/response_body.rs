@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use message::Headers;
+use stdx::segment::{ByteSegment, SEGMENT_LEAST_BYTES};
 
 use super::download_wait::{DownloadWait, client_gone, overdue_response};
 use super::encode;
@@ -35,6 +36,17 @@ pub(super) trait BodyPassage {
         journey: &mut Journey<'_, S>,
         data: &[u8],
     ) -> Poll<Result<usize, ExchangeFailure>>;
+
+    /// Whether pieces can go on with their memory, through [`BodyPassage::pass_segment`].
+    const PASSES_SEGMENTS: bool;
+
+    /// Passes a piece on that the client's stream takes with its memory.
+    fn pass_segment<S: DownstreamStream>(
+        &mut self,
+        cx: &mut Context<'_>,
+        journey: &mut Journey<'_, S>,
+        segment: ByteSegment,
+    ) -> Result<(), ExchangeFailure>;
 
     /// Notes that the upstream's body has ended with `trailers`; true if bytes were made that are sent before
     /// the end is noted again.
@@ -78,12 +90,21 @@ impl BodyPassage for PassedThrough {
     ) -> Poll<Result<usize, ExchangeFailure>> {
         journey.downstream.poll_write(cx, data).map(|written| {
             let count = written.map_err(|error| client_gone(&error))?;
-            let exchange = &mut *journey.exchange;
-            exchange.stats.response_body_bytes += count as u64;
-            exchange.note_upstream_body(&data[..count]);
-            exchange.note_response(&data[..count]);
+            note_passed(journey, &data[..count]);
             Ok(count)
         })
+    }
+
+    const PASSES_SEGMENTS: bool = true;
+
+    fn pass_segment<S: DownstreamStream>(
+        &mut self,
+        cx: &mut Context<'_>,
+        journey: &mut Journey<'_, S>,
+        segment: ByteSegment,
+    ) -> Result<(), ExchangeFailure> {
+        note_passed(journey, segment.bytes());
+        journey.downstream.write_segment(cx, segment).map_err(|error| client_gone(&error))
     }
 
     fn end<S>(
@@ -162,6 +183,18 @@ impl BodyPassage for ChangedBody {
         Poll::Ready(self.make(journey, data, Portion::Piece).map(|()| data.len()))
     }
 
+    /// The bytes that are sent are others.
+    const PASSES_SEGMENTS: bool = false;
+
+    fn pass_segment<S: DownstreamStream>(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &mut Journey<'_, S>,
+        _: ByteSegment,
+    ) -> Result<(), ExchangeFailure> {
+        Ok(())
+    }
+
     fn end<S>(
         &mut self,
         journey: &mut Journey<'_, S>,
@@ -191,6 +224,15 @@ impl BodyPassage for ChangedBody {
     fn edited_trailers(&self) -> Option<&Headers> {
         self.trailers.as_deref()
     }
+}
+
+/// Notes bytes that go on as they came.
+#[inline]
+fn note_passed<S>(journey: &mut Journey<'_, S>, data: &[u8]) {
+    let exchange = &mut *journey.exchange;
+    exchange.stats.response_body_bytes += data.len() as u64;
+    exchange.note_upstream_body(data);
+    exchange.note_response(data);
 }
 
 /// Notes the end of the upstream's body, and gives trailers that no plugin has seen to the plugins of the
@@ -267,6 +309,8 @@ fn poll_passage<S: DownstreamStream, O: UpstreamStream, P: BodyPassage>(
 ) -> Poll<Result<(), ExchangeFailure>> {
     let mut moved = std::mem::take(&mut progress.has_moved);
     let mut turn = TaskTurn::default();
+    // The upstream's stream has refused to hand over the piece that it shows.
+    let mut copies = false;
     // An upload that the client breaks off shows soon as a closed client; the response matters more now.
     if upload.poll(cx, journey, upstream_stream, &mut moved).is_err() {
         journey.downstream.close_afterwards();
@@ -295,45 +339,60 @@ fn poll_passage<S: DownstreamStream, O: UpstreamStream, P: BodyPassage>(
             takes_nothing = capacity.is_pending();
             capacity
         };
-        match upstream_stream.poll_body(cx, &mut capacity) {
+        let count = match upstream_stream.poll_body(cx, &mut capacity) {
+            Poll::Ready(BodyEvent::Data(data))
+                if !copies && P::PASSES_SEGMENTS && takes_segment(journey, data.len()) =>
+            {
+                let count = data.len();
+                let Some(segment) = upstream_stream.take_segment(count) else {
+                    copies = true;
+                    continue;
+                };
+                passage.pass_segment(cx, journey, segment)?;
+                count
+            }
             Poll::Ready(BodyEvent::Data(data)) => {
+                copies = false;
                 let count = match passage.poll_piece(cx, journey, data) {
                     Poll::Ready(taken) => taken?,
                     Poll::Pending => return wait_for_client(cx, download, journey, upstream_stream, moved),
                 };
                 upstream_stream.consume(count);
-                moved = true;
-                if turn.is_over(cx, count) {
-                    // The timer of the deadline does not fire while this task always has bytes to pass on.
-                    if journey.run.deadline.is_overdue() {
-                        return Poll::Ready(Err(overdue_response()));
-                    }
-                    progress.has_moved = true;
-                    return Poll::Pending;
-                }
+                count
             }
             Poll::Ready(BodyEvent::End(trailers)) => {
-                if passage.end(journey, trailers)? {
-                    continue;
+                if !passage.end(journey, trailers)? {
+                    let last = passage.edited_trailers().or(trailers).filter(|list| !list.is_empty());
+                    journey.downstream.finish(last);
+                    progress.stage = Stage::Flushing;
                 }
-                let last = passage.edited_trailers().or(trailers).filter(|list| !list.is_empty());
-                journey.downstream.finish(last);
-                progress.stage = Stage::Flushing;
+                continue;
             }
             Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),
             Poll::Pending if takes_nothing => {
                 return download.wait(cx, WaitsFor::Client, moved, journey.downstream);
             }
-            Poll::Pending => {
-                // Bytes that have arrived must not wait for later ones, because server-sent events depend on
-                // it.
-                if passage.flush(journey)? {
-                    continue;
-                }
-                return wait_for_upstream(cx, download, journey, moved, progress);
+            // Bytes that have arrived must not wait for later ones, because server-sent events depend on it.
+            Poll::Pending if passage.flush(journey)? => continue,
+            Poll::Pending => return wait_for_upstream(cx, download, journey, moved, progress),
+        };
+        moved = true;
+        if turn.is_over(cx, count) {
+            // The timer of the deadline does not fire while this task always has bytes to pass on.
+            if journey.run.deadline.is_overdue() {
+                return Poll::Ready(Err(overdue_response()));
             }
+            progress.has_moved = true;
+            return Poll::Pending;
         }
     }
+}
+
+/// Whether a piece of `count` bytes is large enough to go on with its memory, and the client's stream takes
+/// it so.
+#[inline]
+fn takes_segment<S: DownstreamStream>(journey: &mut Journey<'_, S>, count: usize) -> bool {
+    count >= SEGMENT_LEAST_BYTES && journey.downstream.takes_segment(count)
 }
 
 /// Waits until the client takes more. The upstream is not read meanwhile, so that its own flow control slows

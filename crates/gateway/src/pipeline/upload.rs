@@ -3,6 +3,7 @@
 use std::task::{Context, Poll};
 
 use message::Headers;
+use stdx::segment::SEGMENT_LEAST_BYTES;
 
 use super::journey::Journey;
 use super::kept_body::KeptBody;
@@ -30,6 +31,8 @@ pub(super) struct Upload {
     kept: Option<KeptBody>,
     /// Whether the last poll forwarded something and ended with its turn.
     has_moved: bool,
+    /// The client's stream has refused to hand over the piece that it shows.
+    copies: bool,
 }
 
 /// A piece of the body after the plugins have edited it.
@@ -78,6 +81,7 @@ impl Upload {
             copy: exchange.copies.request.clone(),
             kept: None,
             has_moved: false,
+            copies: false,
         }
     }
 
@@ -337,19 +341,27 @@ impl Upload {
             Poll::Ready(BodyEvent::Data(data)) if data.len() > left_bytes => {
                 return Err(too_large(self.limit_bytes));
             }
+            Poll::Ready(BodyEvent::Data(data))
+                if !self.copies && takes_segment(upstream_stream, data.len()) =>
+            {
+                let count = data.len();
+                let Some(segment) = self.body.take_segment(count, journey.downstream) else {
+                    self.copies = true;
+                    return Ok(None);
+                };
+                note_passed(self.copy.as_ref(), self.kept.as_mut(), journey.run, segment.bytes());
+                if upstream_stream.write_segment(segment).is_err() {
+                    self.stage = UploadStage::Broken;
+                } else if self.ends_turn(cx, count, moved, turn) {
+                    return Ok(Some(Progress::NextTurn));
+                }
+            }
             Poll::Ready(BodyEvent::Data(data)) => match upstream_stream.poll_write(cx, data) {
                 Poll::Ready(Ok(count)) => {
-                    if let Some(copy) = &self.copy {
-                        copy.add(&data[..count]);
-                    }
-                    if let Some(kept) = &mut self.kept {
-                        kept.add(&data[..count], &journey.run.local().shared);
-                    }
+                    self.copies = false;
+                    note_passed(self.copy.as_ref(), self.kept.as_mut(), journey.run, &data[..count]);
                     self.body.consume(count, journey.downstream);
-                    *moved = true;
-                    self.taken_bytes += count as u64;
-                    if turn.is_over(cx, count) {
-                        self.has_moved = true;
+                    if self.ends_turn(cx, count, moved, turn) {
                         return Ok(Some(Progress::NextTurn));
                     }
                 }
@@ -374,5 +386,37 @@ impl Upload {
             }
         }
         Ok(None)
+    }
+
+    /// Counts `count` bytes that were forwarded; whether the turn is over.
+    fn ends_turn(
+        &mut self,
+        cx: &mut Context<'_>,
+        count: usize,
+        moved: &mut bool,
+        turn: &mut TaskTurn,
+    ) -> bool {
+        *moved = true;
+        self.taken_bytes += count as u64;
+        self.has_moved = turn.is_over(cx, count);
+        self.has_moved
+    }
+}
+
+/// Whether a piece of `count` bytes is large enough to go on with its memory, and the endpoint's stream takes
+/// it so.
+#[inline]
+fn takes_segment<O: UpstreamStream>(upstream_stream: &mut O, count: usize) -> bool {
+    count >= SEGMENT_LEAST_BYTES && upstream_stream.takes_segment(count)
+}
+
+/// Gives bytes that go on to those that keep a copy.
+#[inline]
+fn note_passed(copy: Option<&SharedCopy>, kept: Option<&mut KeptBody>, run: &PipelineRun<'_>, data: &[u8]) {
+    if let Some(copy) = copy {
+        copy.add(data);
+    }
+    if let Some(kept) = kept {
+        kept.add(data, &run.local().shared);
     }
 }

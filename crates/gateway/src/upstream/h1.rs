@@ -11,6 +11,7 @@ use http1::{HeadStatus, ResponseFraming, ResponseWire, parse_upstream_response};
 use message::{HeadLimits, Headers, ResponseHead};
 use stdx::buffer::Buffer;
 use stdx::pooled::PooledBox;
+use stdx::segment::ByteSegment;
 
 use super::counted::CountedTransport;
 use crate::body::{AttemptProgress, BodyEvent, BodyLength, Capacity, PollCapacity, UpstreamStream};
@@ -342,6 +343,12 @@ impl UpstreamStream for UpstreamH1Stream {
 
     fn consume(&mut self, count: usize) {
         self.reader.took(count, &mut self.input.buffer);
+    }
+
+    fn take_segment(&mut self, count: usize) -> Option<ByteSegment> {
+        let buffer = self.input.take_whole(count)?;
+        self.reader.passed(count);
+        Some(buffer.into())
     }
 
     fn body_length(&self) -> BodyLength {

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use message::{Headers, ResponseHead};
 use stdx::pooled::PooledBox;
 use stdx::prefetch::prefetch;
+use stdx::segment::ByteSegment;
 
 use super::h1::UpstreamH1Stream;
 use super::h2::stream::UpstreamH2Stream;
@@ -108,6 +109,15 @@ impl UpstreamStream for PooledStream {
     }
 
     #[inline]
+    fn takes_segment(&mut self, count: usize) -> bool {
+        on_stream!(self, stream => stream.takes_segment(count))
+    }
+
+    fn write_segment(&mut self, segment: ByteSegment) -> io::Result<()> {
+        on_stream!(self, stream => stream.write_segment(segment))
+    }
+
+    #[inline]
     fn poll_head(
         &mut self,
         cx: &mut Context<'_>,
@@ -133,6 +143,10 @@ impl UpstreamStream for PooledStream {
         capacity: &mut PollCapacity<'_>,
     ) -> Poll<BodyEvent<'a>> {
         on_stream!(self, stream => stream.poll_body(cx, capacity))
+    }
+
+    fn take_segment(&mut self, count: usize) -> Option<ByteSegment> {
+        on_stream!(self, stream => stream.take_segment(count))
     }
 
     fn pause(&mut self) -> Result<(), ExchangeFailure> {

@@ -2,6 +2,7 @@
 
 use message::Headers;
 use multiplex::is_trailer;
+use stdx::segment::ByteSegment;
 
 use super::head_writer::end_block;
 use super::{Connection, Reset, ResetBy};
@@ -87,31 +88,79 @@ impl Connection {
         if count == 0 && !is_last {
             return 0;
         }
-        let Some(stream) = self.streams.get_mut(key) else { return 0 };
-        if stream.reset.is_some() || stream.sending != Side::Body {
-            return 0;
-        }
-        stream.send_window.take(count);
-        self.send_window.take(count);
-        let limit = (self.peer.max_frame_bytes.min(Limits::FRAME_BYTES)) as usize;
-        let out = self.output.buffer();
+        let Some(id) = self.begin_data(key, count) else { return 0 };
         let mut rest = &data[..count];
         loop {
-            let (piece, behind) = rest.split_at(rest.len().min(limit));
-            let flags = if is_last && behind.is_empty() { flag::END_STREAM } else { 0 };
-            frame::write_header(out, piece.len(), kind::DATA, flags, stream.id);
-            out.extend_from_slice(piece);
-            self.flood.data_frame();
+            let piece = self.data_header(id, rest.len(), is_last);
+            let (piece, behind) = rest.split_at(piece);
+            self.output.buffer().extend_from_slice(piece);
             rest = behind;
             if rest.is_empty() {
                 break;
             }
         }
+        self.end_data(key, count, is_last);
+        count
+    }
+
+    /// As [`write_data`](Connection::write_data), without a copy of the bytes: they wait in their own memory,
+    /// which counts as [`memory`](Connection::memory) meanwhile. All of them are written.
+    ///
+    /// # Errors
+    /// The segment, untouched, if it is empty or its stream has less
+    /// [`capacity`](Connection::capacity) than its bytes need.
+    pub fn write_segment(
+        &mut self,
+        key: StreamKey,
+        segment: ByteSegment,
+        ends_stream: bool,
+    ) -> Result<(), ByteSegment> {
+        let count = segment.len();
+        if count == 0 || self.capacity(key) < count {
+            return Err(segment);
+        }
+        let Some(id) = self.begin_data(key, count) else { return Err(segment) };
+        let mut piece = self.data_header(id, count, ends_stream);
+        let mut left = count - piece;
+        self.output.segment(segment, piece);
+        while left > 0 {
+            piece = self.data_header(id, left, ends_stream);
+            left -= piece;
+            self.output.rest_of_segment(piece);
+        }
+        self.end_data(key, count, ends_stream);
+        Ok(())
+    }
+
+    /// Takes the windows for `count` bytes of DATA that are written now; the identifier of the stream, if its
+    /// body may be written.
+    fn begin_data(&mut self, key: StreamKey, count: usize) -> Option<u32> {
+        let stream = self.streams.get_mut(key)?;
+        if stream.reset.is_some() || stream.sending != Side::Body {
+            return None;
+        }
+        stream.send_window.take(count);
+        self.send_window.take(count);
+        Some(stream.id)
+    }
+
+    /// Writes the header of the next DATA frame, where `left` bytes are left to write; how many of them are
+    /// its payload.
+    #[inline]
+    fn data_header(&mut self, id: u32, left: usize, ends_stream: bool) -> usize {
+        let limit = self.peer.max_frame_bytes.min(Limits::FRAME_BYTES) as usize;
+        let count = left.min(limit);
+        let flags = if ends_stream && count == left { flag::END_STREAM } else { 0 };
+        frame::write_header(self.output.buffer(), count, kind::DATA, flags, id);
+        self.flood.data_frame();
+        count
+    }
+
+    fn end_data(&mut self, key: StreamKey, count: usize, is_last: bool) {
         self.use_grant(key, count);
         if is_last {
             self.end_sending(key);
         }
-        count
     }
 
     /// Ends the message of a stream behind its head, with trailers if there are some that may be sent. Does

@@ -3,6 +3,7 @@
 
 use super::{Connection, Event};
 use crate::Limits;
+use crate::frame::HEADER_BYTES;
 use crate::stream::{Side, Stream, Waiting};
 use crate::streams::StreamKey;
 
@@ -138,6 +139,10 @@ impl Connection {
         if space < self.config.output_bytes.div_ceil(MINIMUM_SPACE_PART) {
             return 0;
         }
+        // The headers of the frames are a part of the output: an output that data fills up is written at
+        // once, and ends where a record of TLS ends.
+        let header_bytes = HEADER_BYTES * space.div_ceil(Limits::FRAME_BYTES as usize);
+        let space = space.saturating_sub(header_bytes).max(1);
         space.min(self.send_window.available()).saturating_sub(self.reserved)
     }
 }

@@ -10,6 +10,7 @@ mod limits;
 mod memory;
 mod oracle;
 mod priorities;
+mod segments;
 mod shutdown;
 mod streams;
 mod wire;

@@ -160,9 +160,12 @@ pub(crate) fn events(connection: &mut Connection) -> Vec<Event> {
 
 /// The frames in the output, which is written as a whole.
 pub(crate) fn sent(connection: &mut Connection) -> Vec<Frame> {
-    let frames = frames(connection.output());
-    connection.advance(connection.output().len());
-    frames
+    let mut bytes = Vec::new();
+    while connection.output_bytes() > 0 {
+        bytes.extend_from_slice(connection.output());
+        connection.advance(connection.output().len());
+    }
+    frames(&bytes)
 }
 
 /// The key of the only event, a head.

@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{RecvFlags, SendFlags, sockopt};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, sockopt};
 use tokio::io::{AsyncWrite, Interest};
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -193,14 +193,26 @@ impl Stream {
         }
     }
 
-    /// Writes from several slices at once.
-    #[inline]
+    /// As [`Stream::poll_write`], from several slices at once.
     pub fn poll_write_vectored(
         &mut self,
         cx: &mut Context<'_>,
         data: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write_vectored(cx, data)
+        let given = data.iter().map(|slice| slice.len()).sum();
+        loop {
+            let mut count = None;
+            let result = self.0.try_io(Interest::WRITABLE, || {
+                let mut control = SendAncillaryBuffer::default();
+                let sent = rustix::net::sendmsg(&self.0, data, &mut control, SendFlags::NOSIGNAL)?;
+                count = Some(sent);
+                drained(sent, given)
+            });
+            if let Some(done) = outcome(count, result) {
+                return Poll::Ready(done);
+            }
+            ready!(self.0.poll_write_ready(cx))?;
+        }
     }
 
     /// How much memory the kernel uses at most for what is to be sent, in bytes.

@@ -276,3 +276,6 @@ impl std::fmt::Debug for TlsStream {
         formatter.debug_struct("TlsStream").field("stream", &self.stream).finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(feature = "simulation")))]
+mod tests;

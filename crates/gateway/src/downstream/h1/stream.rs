@@ -8,6 +8,7 @@ use http1::{RequestFraming, RequestWire};
 use message::{Headers, ResponseHead, Version};
 use stdx::buffer::{Buffer, LARGE_BYTES};
 use stdx::pooled::PooledBox;
+use stdx::segment::ByteSegment;
 
 use super::connection::H1Connection;
 use super::send_capacity::{KeptSendCapacity, SendCapacity};
@@ -322,6 +323,14 @@ impl RequestBody for DownstreamH1Stream<'_> {
             }
             None => self.taken_bytes == 0,
         }
+    }
+
+    fn take_segment(&mut self, count: usize) -> Option<ByteSegment> {
+        let input = self.connection.input.as_mut().filter(|_| self.cursor.is_none())?;
+        let segment = input.take_whole(count)?;
+        self.taken_bytes += count as u64;
+        self.reader.passed(count);
+        Some(segment.into())
     }
 }
 

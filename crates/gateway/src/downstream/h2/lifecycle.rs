@@ -13,6 +13,7 @@ use super::link::DownstreamH2Link;
 use crate::downstream::h1::connection::H1Connection;
 use crate::downstream::h1::timer::ConnectionTimer;
 use crate::downstream::idle_clock::{IdleClock, deadline_after, must_drain};
+use crate::h2::output::poll_write_output;
 
 /// How long the answer to the PING of a drain is waited for: a few round trips of a slow network.
 const DRAIN_STEP_MS: u64 = 1_000;
@@ -125,7 +126,7 @@ impl H2Lifecycle {
     ) -> Poll<H2CloseMode> {
         let in_flight = load.in_flight;
         let now_ms = timer.context.local.now_ms();
-        let is_written = link.engine().output().is_empty();
+        let is_written = link.engine().output_bytes() == 0;
         match self.stage {
             H2LifecycleStage::Lost if in_flight == 0 => return Poll::Ready(H2CloseMode::AtOnce),
             H2LifecycleStage::Failed if in_flight == 0 && is_written => {
@@ -137,7 +138,7 @@ impl H2Lifecycle {
             self.idle.note_idle(now_ms);
         }
         self.drain(connection, timer, link, now_ms);
-        if link.engine().is_drained() && is_written && link.engine().output().is_empty() {
+        if link.engine().is_drained() && is_written && link.engine().output_bytes() == 0 {
             return Poll::Ready(H2CloseMode::InOrder);
         }
         if in_flight == 0 && timer.gives_way() {
@@ -193,9 +194,8 @@ impl H2Lifecycle {
         let mut engine = link.engine();
         engine.shutdown();
         engine.shutdown();
-        let output = engine.output();
-        match connection.stream.poll_write(cx, output) {
-            Poll::Ready(Ok(count)) if count == output.len() => Poll::Ready(H2CloseMode::AtOnce),
+        match poll_write_output(&engine, cx, &mut connection.stream) {
+            Poll::Ready(Ok(count)) if count == engine.output_bytes() => Poll::Ready(H2CloseMode::AtOnce),
             _ => Poll::Ready(H2CloseMode::Cut),
         }
     }

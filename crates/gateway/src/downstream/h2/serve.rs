@@ -18,6 +18,7 @@ use crate::downstream::h1::linger::linger;
 use crate::downstream::h1::timer::ConnectionTimer;
 use crate::downstream::stream_counts::{Http2, StreamCounts};
 use crate::downstream::streams::Streams;
+use crate::h2::output::poll_write_output;
 use net::env;
 
 /// Most bytes read at once: four frames of the largest size.
@@ -105,7 +106,7 @@ impl Serving {
     /// Reads once; whether anything came of it.
     fn read(&mut self, cx: &mut Context<'_>) -> bool {
         // A client that does not read is not read from, so that the output stays as large as it is.
-        if !self.lifecycle.reads() || self.link.engine().output().len() >= Limits::OUTPUT_BYTES {
+        if !self.lifecycle.reads() || self.link.engine().output_bytes() >= Limits::OUTPUT_BYTES {
             return false;
         }
         SCRATCH.with_borrow_mut(|room| match self.connection.stream.poll_read(cx, room) {
@@ -185,10 +186,10 @@ impl Serving {
         let mut has_moved = false;
         while self.lifecycle.writes() {
             let mut engine = self.link.engine();
-            if engine.output().is_empty() {
+            if engine.output_bytes() == 0 {
                 break;
             }
-            match self.connection.stream.poll_write(cx, engine.output()) {
+            match poll_write_output(&engine, cx, &mut self.connection.stream) {
                 Poll::Ready(Ok(count @ 1..)) => {
                     engine.advance(count);
                     has_moved = true;

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use http2::{BodyState, ErrorCode, RequestInfo, Reset, ResetBy, StreamKey};
 use message::{FieldId, Headers, Method, ResponseHead};
 use stdx::buffer::SMALL_BYTES;
+use stdx::segment::{ByteSegment, is_dense};
 
 use super::encode;
 use super::link::DownstreamH2Link;
@@ -135,6 +136,19 @@ impl DownstreamH2Stream {
         }
     }
 
+    /// Whether the next `count` bytes of the response body are its last ones.
+    fn is_last(&self, count: usize) -> bool {
+        self.left_bytes.is_some_and(|left| left <= count as u64)
+    }
+
+    /// Notes that `count` bytes of the response body are in the output, with its end if it `has_ended`.
+    fn note_written(&mut self, count: usize, has_ended: bool) {
+        if let Some(left) = &mut self.left_bytes {
+            *left = left.saturating_sub(count as u64);
+        }
+        self.is_ended |= has_ended;
+    }
+
     /// Sends the interim response that the client waits for.
     fn send_continue(&mut self) {
         if std::mem::take(&mut self.continue_due)
@@ -229,6 +243,17 @@ impl RequestBody for DownstreamH2Stream {
         }
         is_whole
     }
+
+    fn take_segment(&mut self, count: usize) -> Option<ByteSegment> {
+        let is_whole = self.piece.len() - self.cursor == count;
+        if !self.is_piece_later || !is_whole || !is_dense(count, self.piece.capacity()) {
+            return None;
+        }
+        let start = self.cursor;
+        RequestBody::consume(self, count);
+        (self.cursor, self.returned) = (0, 0);
+        Some(ByteSegment::from_vector(std::mem::take(&mut self.piece), start, http2::recycle))
+    }
 }
 
 impl ResponseSink for DownstreamH2Stream {
@@ -237,14 +262,14 @@ impl ResponseSink for DownstreamH2Stream {
             return;
         }
         let mut engine = self.link.engine();
-        let before = engine.output().len();
+        let before = engine.output_bytes();
         if before > INTERIM_WAITING_MAX_BYTES {
             return;
         }
         if let Some(writer) = engine.start_interim(self.key, head.status) {
             encode::write_h2_interim_head(&head.headers, writer);
         }
-        self.sent_bytes += (engine.output().len() - before) as u64;
+        self.sent_bytes += (engine.output_bytes() - before) as u64;
     }
 
     fn start_response(&mut self, exchange: &Exchange, length: BodyLength) {
@@ -265,12 +290,12 @@ impl ResponseSink for DownstreamH2Stream {
         };
         let date = exchange.local().http_date();
         let mut engine = self.link.engine();
-        let before = engine.output().len();
+        let before = engine.output_bytes();
         if let Some(writer) = engine.start_response(self.key, status) {
             encode::write_h2_response_head(exchange, length, &date, ends, writer);
             self.is_ended = ends;
         }
-        self.sent_bytes += (engine.output().len() - before) as u64;
+        self.sent_bytes += (engine.output_bytes() - before) as u64;
     }
 
     fn poll_capacity(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<Capacity>> {
@@ -289,19 +314,34 @@ impl ResponseSink for DownstreamH2Stream {
         if let Some(error) = self.gone() {
             return Poll::Ready(Err(error));
         }
-        let is_last = self.left_bytes.is_some_and(|left| left <= data.len() as u64);
+        let is_last = self.is_last(data.len());
         let mut engine = self.link.engine();
-        let before = engine.output().len();
+        let before = engine.output_bytes();
         let count = engine.write_data(self.key, data, is_last);
-        self.sent_bytes += (engine.output().len() - before) as u64;
+        self.sent_bytes += (engine.output_bytes() - before) as u64;
         if count == 0 {
             return Poll::Pending;
         }
-        if let Some(left) = &mut self.left_bytes {
-            *left = left.saturating_sub(count as u64);
-        }
-        self.is_ended |= is_last && count == data.len();
+        drop(engine);
+        self.note_written(count, is_last && count == data.len());
         Poll::Ready(Ok(count))
+    }
+
+    fn takes_segment(&mut self, count: usize) -> bool {
+        self.gone().is_none() && self.link.engine().capacity(self.key) >= count
+    }
+
+    fn write_segment(&mut self, _cx: &mut Context<'_>, segment: ByteSegment) -> io::Result<()> {
+        let count = segment.len();
+        let is_last = self.is_last(count);
+        let mut engine = self.link.engine();
+        let before = engine.output_bytes();
+        // Only a stream that was reset takes none of it here.
+        engine.write_segment(self.key, segment, is_last).map_err(|_| io::ErrorKind::ConnectionReset)?;
+        self.sent_bytes += (engine.output_bytes() - before) as u64;
+        drop(engine);
+        self.note_written(count, is_last);
+        Ok(())
     }
 
     fn finish(&mut self, trailers: Option<&Headers>) {
@@ -310,9 +350,9 @@ impl ResponseSink for DownstreamH2Stream {
         }
         let mut engine = self.link.engine();
         let is_reset = matches!(engine.body_state(self.key), BodyState::Reset(_));
-        let before = engine.output().len();
+        let before = engine.output_bytes();
         engine.finish(self.key, trailers);
-        self.sent_bytes += (engine.output().len() - before) as u64;
+        self.sent_bytes += (engine.output_bytes() - before) as u64;
         self.is_ended = !is_reset;
     }
 

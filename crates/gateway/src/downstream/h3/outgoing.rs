@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http3::ErrorCode;
 use quinn::{SendStream, WriteError};
 use stdx::pooled::PooledBox;
+use stdx::segment::ByteSegment;
 
 use super::link::{H3Link, number};
 use exchange::deadline::Deadline;
@@ -40,8 +41,10 @@ pub(super) struct Stopped;
 pub(super) struct H3Outgoing {
     link: Rc<H3Link>,
     send: Guarded<SendStream>,
-    /// Output that was not passed to the transport, the older part first.
-    left: Bytes,
+    /// Output that the transport did not take yet, in its order; the first piece has frames, the second is a
+    /// segment.
+    left: [Bytes; 2],
+    /// Output behind it.
     output: Vec<u8>,
     /// The response is complete behind the output.
     ends: bool,
@@ -58,7 +61,7 @@ impl H3Outgoing {
         H3Outgoing {
             link,
             send,
-            left: Bytes::new(),
+            left: [Bytes::new(), Bytes::new()],
             output: Vec::new(),
             ends: false,
             is_ended: false,
@@ -81,9 +84,17 @@ impl H3Outgoing {
         self.output.len()
     }
 
+    /// Appends a segment, which the transport holds without a copy until the client has acknowledged it. No
+    /// older output may wait for the transport ([`H3Outgoing::is_blocked`]).
+    pub(super) fn append_segment(&mut self, segment: ByteSegment) {
+        debug_assert!(!self.is_blocked(), "output that waits would be lost");
+        self.appended_bytes += segment.len() as u64;
+        self.left = [Bytes::from(std::mem::take(&mut self.output)), Bytes::from_owner(segment)];
+    }
+
     /// Bytes that were not passed to the transport.
     pub(super) fn waiting_bytes(&self) -> usize {
-        self.left.len() + self.output.len()
+        self.left.iter().map(Bytes::len).sum::<usize>() + self.output.len()
     }
 
     /// Ends the response behind the output.
@@ -108,12 +119,12 @@ impl H3Outgoing {
 
     /// Whether older output still waits for the transport.
     pub(super) fn is_blocked(&self) -> bool {
-        !self.left.is_empty()
+        self.left.iter().any(|piece| !piece.is_empty())
     }
 
     /// Bytes that were appended, and those of them that the transport has taken.
     pub(super) fn counts(&self) -> (u64, u64) {
-        let waiting = (self.left.len() + self.output.len()) as u64;
+        let waiting = self.waiting_bytes() as u64;
         (self.appended_bytes, self.appended_bytes.saturating_sub(waiting))
     }
 
@@ -123,10 +134,10 @@ impl H3Outgoing {
             if !self.is_ended && (self.is_stopped || self.link.is_lost()) {
                 return Poll::Ready(Err(Stopped));
             }
-            if self.left.is_empty() {
-                self.left = Bytes::from(std::mem::take(&mut self.output));
+            if !self.is_blocked() {
+                self.left[0] = Bytes::from(std::mem::take(&mut self.output));
             }
-            if self.left.is_empty() {
+            if !self.is_blocked() {
                 if self.ends && !self.is_ended {
                     self.send.call(|send| send.finish());
                     self.is_ended = true;
@@ -134,7 +145,7 @@ impl H3Outgoing {
                 return Poll::Ready(Ok(()));
             }
             let left = &mut self.left;
-            let written = self.send.call(|send| pin!(send.write_chunks(std::slice::from_mut(left))).poll(cx));
+            let written = self.send.call(|send| pin!(send.write_chunks(left)).poll(cx));
             match ready!(written.unwrap_or(Poll::Ready(Err(WriteError::ClosedStream)))) {
                 Ok(_) => {}
                 Err(error) => self.note_stopped(matches!(error, WriteError::Stopped(_))),

@@ -9,6 +9,7 @@ use http3::writer::{self, DataHeader};
 use http3::{ErrorCode, RequestInfo};
 use message::{FieldId, Headers, Method, ResponseHead};
 use quinn::SendStream;
+use stdx::segment::ByteSegment;
 
 use super::encode;
 use super::incoming::{Incoming, RequestPart, Reset};
@@ -37,6 +38,13 @@ const WRITE_BYTES: usize = 32 * 1024;
 const END_WAIT_MS: u64 = 200;
 /// Output that is passed to the transport although more of the response may follow at once.
 const FLUSH_BYTES: usize = 16 * 1024;
+
+/// A piece of a response that goes to the transport in its own memory, which the transport keeps until the
+/// client has acknowledged all of it; smaller pieces are copied.
+const SEGMENT_BYTES: usize = 24 * 1024;
+/// The part of its bytes that the memory of such a piece may have unused beside them, since the send window
+/// of the transport does not count it.
+const MOST_UNUSED_PART: usize = 3;
 
 /// See the module.
 pub(super) struct H3Stream {
@@ -204,6 +212,14 @@ impl H3Stream {
         }
     }
 
+    /// Appends a DATA frame; how many bytes wait behind older ones.
+    fn append_data(&mut self, data: &[u8]) -> usize {
+        self.outgoing.append(|output| {
+            output.reserve(data.len() + DataHeader::new(data.len()).as_bytes().len());
+            writer::data(output, data);
+        })
+    }
+
     /// Sends the interim response that the client waits for.
     fn send_continue(&mut self, cx: &mut Context<'_>) {
         if std::mem::take(&mut self.continue_due) && !self.head_sent {
@@ -323,10 +339,7 @@ impl ResponseSink for H3Stream {
     fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.poll_capacity(cx))?;
         let count = data.len().min(WRITE_BYTES);
-        let waiting = self.outgoing.append(|output| {
-            output.reserve(count + DataHeader::new(count).as_bytes().len());
-            writer::data(output, &data[..count]);
-        });
+        let waiting = self.append_data(&data[..count]);
         if self.is_tunnel || waiting >= FLUSH_BYTES {
             // Bytes that the transport does not take wait in this stream.
             if let Poll::Ready(Err(error)) = self.poll_output(cx) {
@@ -334,6 +347,26 @@ impl ResponseSink for H3Stream {
             }
         }
         Poll::Ready(Ok(count))
+    }
+
+    fn takes_segment(&mut self, count: usize) -> bool {
+        let is_fit = (SEGMENT_BYTES..=WRITE_BYTES).contains(&count);
+        is_fit && !self.is_over() && !self.outgoing.is_blocked()
+    }
+
+    fn write_segment(&mut self, cx: &mut Context<'_>, segment: ByteSegment) -> io::Result<()> {
+        if segment.capacity() <= segment.len() + segment.len() / MOST_UNUSED_PART {
+            self.outgoing.append(|output| {
+                output.extend_from_slice(DataHeader::new(segment.len()).as_bytes());
+            });
+            self.outgoing.append_segment(segment);
+        } else {
+            self.append_data(segment.bytes());
+        }
+        match self.poll_output(cx) {
+            Poll::Ready(Err(error)) => Err(error),
+            Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
+        }
     }
 
     fn finish(&mut self, trailers: Option<&Headers>) {

@@ -150,7 +150,7 @@ impl H2Link {
         let engine = self.engine();
         engine.can_start().is_ok()
             && self.active.get() < self.streams_max(&engine)
-            && engine.output().len() < Limits::OUTPUT_BYTES
+            && engine.output_bytes() < Limits::OUTPUT_BYTES
     }
 
     /// Streams that the endpoint allows, if the connection is open and the endpoint has told.
@@ -219,7 +219,7 @@ impl H2Link {
     /// Has the connection's task write the output in this turn of the event loop.
     #[inline]
     pub(super) fn wake_task_for_output(&self) {
-        if !self.engine.borrow().output().is_empty() {
+        if self.engine.borrow().output_bytes() > 0 {
             self.wake_task();
         }
     }
@@ -238,7 +238,7 @@ impl H2Link {
 
     /// Bytes of all output up to now: the place of the next frame in the connection.
     pub(super) fn output_place(&self) -> u64 {
-        self.written_bytes.get() + self.engine.borrow().output().len() as u64
+        self.written_bytes.get() + self.engine.borrow().output_bytes() as u64
     }
 
     /// Whether a byte behind `place` may have reached the endpoint.

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 
 use http2::{BodyState, Reset, ResetBy, ResponseInfo, StreamKey};
 use message::{Headers, Method, ResponseHead};
+use stdx::segment::{ByteSegment, is_dense};
 
 use super::encode;
 use super::link::H2Link;
@@ -128,6 +129,27 @@ impl UpstreamH2Stream {
         Poll::Pending
     }
 
+    /// Whether the next `count` bytes of the request body are its last ones.
+    fn is_last(&self, count: usize) -> bool {
+        self.left_bytes.is_some_and(|left| left <= count as u64)
+    }
+
+    /// Notes that `count` bytes of the request body are in the output, with its end if it `has_ended`.
+    fn note_written(&mut self, count: usize, has_ended: bool) {
+        if let Some(left) = &mut self.left_bytes {
+            *left = left.saturating_sub(count as u64);
+        }
+        self.is_sent |= has_ended;
+    }
+
+    /// Gives window back to the endpoint for `count` bytes that were consumed.
+    fn give_window_back(&self, count: usize) {
+        if let Some(key) = self.key {
+            self.link.engine().consume(key, count);
+            self.link.wake_task_for_output();
+        }
+    }
+
     fn rest_piece(&mut self) {
         if self.piece.capacity() > 0 {
             http2::recycle(std::mem::take(&mut self.piece));
@@ -177,7 +199,7 @@ impl UpstreamStream for UpstreamH2Stream {
             self.too_large = Some(length);
             return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
         }
-        let is_last = self.left_bytes.is_some_and(|left| left <= data.len() as u64);
+        let is_last = self.is_last(data.len());
         let count = self.link.engine().write_data(key, data, is_last);
         if count == 0 {
             self.link.park(key, cx);
@@ -188,11 +210,29 @@ impl UpstreamStream for UpstreamH2Stream {
             // Looked at above.
             let _ = sent.pass(&data[..count]);
         }
-        if let Some(left) = &mut self.left_bytes {
-            *left = left.saturating_sub(count as u64);
-        }
-        self.is_sent |= is_last && count == data.len();
+        self.note_written(count, is_last && count == data.len());
         Poll::Ready(Ok(count))
+    }
+
+    fn takes_segment(&mut self, count: usize) -> bool {
+        self.key.is_some_and(|key| self.link.engine().capacity(key) >= count)
+    }
+
+    fn write_segment(&mut self, segment: ByteSegment) -> io::Result<()> {
+        let Some(key) = self.key else { return Err(io::ErrorKind::NotConnected.into()) };
+        if let Some((sent, _)) = &mut self.meters
+            && let Err(length) = sent.pass(segment.bytes())
+        {
+            self.too_large = Some(length);
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let count = segment.len();
+        let is_last = self.is_last(count);
+        // Only a stream that was reset takes none of it here.
+        let written = self.link.engine().write_segment(key, segment, is_last);
+        written.map_err(|_| io::ErrorKind::ConnectionReset)?;
+        self.note_written(count, is_last);
+        Ok(())
     }
 
     fn finish(&mut self, trailers: Option<&Headers>) {
@@ -313,10 +353,18 @@ impl UpstreamStream for UpstreamH2Stream {
     fn consume(&mut self, count: usize) {
         self.cursor += count;
         debug_assert!(self.cursor <= self.piece.len(), "more was consumed than was there");
-        if let Some(key) = self.key {
-            self.link.engine().consume(key, count);
-            self.link.wake_task_for_output();
+        self.give_window_back(count);
+    }
+
+    fn take_segment(&mut self, count: usize) -> Option<ByteSegment> {
+        let is_whole = self.piece.len() - self.cursor == count;
+        if !is_whole || !is_dense(count, self.piece.capacity()) {
+            return None;
         }
+        let start = std::mem::take(&mut self.cursor);
+        let segment = ByteSegment::from_vector(std::mem::take(&mut self.piece), start, http2::recycle);
+        self.give_window_back(count);
+        Some(segment)
     }
 
     fn body_length(&self) -> BodyLength {

@@ -11,6 +11,8 @@ use crate::env::Stream;
 pub(super) const ENCRYPT_BYTES: usize = 64 * 1024;
 /// The same after the socket was found full, so that a client which takes nothing holds little.
 const ENCRYPT_FULL_BYTES: usize = 16 * 1024;
+/// Most slices of one write that are encrypted together; others go with the next call.
+const SLICES_MAX: usize = 32;
 
 impl TlsStream {
     /// Writes from `data`. Ready when the records of the bytes that it counts are in the kernel. After
@@ -38,20 +40,25 @@ impl TlsStream {
         Poll::Ready(Ok(count))
     }
 
+    /// Encrypts the first bytes of `data`, up to the limit; how many they are. rustls copies them into its
+    /// records from where they are: the slices are not joined before, and only the last record is not full.
     fn encrypt(&mut self, data: &[IoSlice<'_>]) -> io::Result<usize> {
-        let most_bytes = if std::mem::take(&mut self.was_full) { ENCRYPT_FULL_BYTES } else { ENCRYPT_BYTES };
+        let mut left = if std::mem::take(&mut self.was_full) { ENCRYPT_FULL_BYTES } else { ENCRYPT_BYTES };
         let mut writer = self.tls.writer();
-        match data {
-            [one] => writer.write(&one[..one.len().min(most_bytes)]),
-            [first, second] if first.len() < most_bytes => {
-                let second = &second[..second.len().min(most_bytes - first.len())];
-                writer.write_vectored(&[IoSlice::new(first), IoSlice::new(second)])
-            }
-            // More than two slices are not written anywhere; the first ones go now, the others with the next
-            // call.
-            [first, ..] => writer.write(&first[..first.len().min(most_bytes)]),
-            [] => Ok(0),
+        if let [one] = data {
+            return writer.write(&one[..one.len().min(left)]);
         }
+        let mut parts = [IoSlice::new(&[]); SLICES_MAX];
+        let mut count = 0;
+        for (part, slice) in parts.iter_mut().zip(data) {
+            let bytes = slice.len().min(left);
+            *part = IoSlice::new(&slice[..bytes]);
+            (count, left) = (count + 1, left - bytes);
+            if left == 0 {
+                break;
+            }
+        }
+        writer.write_vectored(&parts[..count])
     }
 
     /// Writes the records that rustls has encoded.

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::task::{Context, Poll};
 
 use super::{H2Link, LinkStage};
+use crate::h2::output::poll_write_output;
 use exchange::failure::Cause;
 use net::tls::failure;
 
@@ -87,12 +88,12 @@ impl H2Link {
     pub(in crate::upstream::h2) fn flush(&self, cx: &mut Context<'_>) -> bool {
         loop {
             let mut engine = self.engine();
-            if engine.output().is_empty() {
+            if engine.output_bytes() == 0 {
                 return true;
             }
             let mut transport = self.transport.borrow_mut();
             let Some(stream) = &mut *transport else { return false };
-            let detail = match stream.poll_write(cx, engine.output()) {
+            let detail = match poll_write_output(&engine, cx, stream) {
                 Poll::Pending => return true,
                 Poll::Ready(Ok(count @ 1..)) => {
                     engine.advance(count);
