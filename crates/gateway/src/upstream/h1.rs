@@ -206,7 +206,8 @@ impl UpstreamStream for UpstreamH1Stream {
     #[inline]
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = self.writer.poll_flush(cx, &mut self.connection.stream);
-        if flushed.is_ready() {
+        // After an error bytes are left in the buffer, which ends with the stream.
+        if matches!(flushed, Poll::Ready(Ok(()))) {
             if !self.writer.is_ended() {
                 // The client's next piece may take long, so a large buffer is released.
                 self.writer.rest_if_large();

@@ -188,3 +188,19 @@ fn sent_request_holds_no_buffer() {
     })
     .unwrap();
 }
+
+#[test]
+fn failed_flush_leaves_the_buffer_to_its_stream() {
+    env::block_on(async {
+        let (mut origin, node) = pair();
+        let exchange = exchange::testing::Scene::new().exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        origin.start_request(&exchange, BodyLength::None);
+        origin.finish(None);
+        // A socket whose sending side is closed fails each write.
+        poll_fn(|cx| origin.connection.stream.poll_shutdown(cx)).await.unwrap();
+        poll_fn(|cx| origin.poll_flush(cx)).await.unwrap_err();
+        assert!(!origin.writer.is_flushed());
+        drop(node);
+    })
+    .unwrap();
+}
