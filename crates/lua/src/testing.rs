@@ -82,6 +82,10 @@ impl Engine {
     }
 
     fn value_of(&self, source: &str) -> Result<Value, String> {
+        // As a worker does between two calls.
+        if let Some(kept_bytes) = self.0.tidy() {
+            return Err(format!("scripts keep {kept_bytes} bytes"));
+        }
         let services = exchange::testing::services();
         let script =
             LuaScript::compile("script", format!("return function(...) {source}\nend").into_bytes())?;

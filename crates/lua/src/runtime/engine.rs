@@ -189,7 +189,7 @@ impl LuaEngine {
     }
 
     /// Collects garbage once there is much; the bytes that are kept if they are too many.
-    fn tidy(&self) -> Option<usize> {
+    pub(crate) fn tidy(&self) -> Option<usize> {
         if self.lua.used_memory() <= self.collect_at.get() {
             return None;
         }
