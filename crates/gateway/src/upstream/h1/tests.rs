@@ -196,7 +196,7 @@ fn failed_flush_leaves_the_buffer_to_its_stream() {
         let exchange = exchange::testing::Scene::new().exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         origin.start_request(&exchange, BodyLength::None);
         origin.finish(None);
-        // A socket whose sending side is closed fails each write.
+        // Each write fails once the sending side is closed.
         poll_fn(|cx| origin.connection.stream.poll_shutdown(cx)).await.unwrap();
         poll_fn(|cx| origin.poll_flush(cx)).await.unwrap_err();
         assert!(!origin.writer.is_flushed());
