@@ -68,7 +68,7 @@ fn no_table_of_one_program_is_seen_by_another() {
 
 /// The functions of the library are called in so many runs, so that each run is far within its limit of time
 /// on a busy machine as well.
-const PARTS: usize = 6;
+const PARTS: usize = 12;
 
 /// Calls the functions of one part of the library with arguments of several kinds and visits the tables that
 /// they return: `results(visit)`.
