@@ -7,6 +7,7 @@ mod deadlines;
 mod detached;
 mod node;
 mod plugins;
+mod segments;
 mod stored;
 mod tls;
 mod trailers;
@@ -26,6 +27,7 @@ use model::snapshot::{FaultPolicy, Snapshot, SnapshotChange};
 use model::{ObjectKey, ObjectKind, WrittenObject};
 use serde_json::{Value, json};
 use stdx::published::Published;
+use stdx::segment::ByteSegment;
 use testkit::{Origin, Reply};
 
 use super::{PipelineOutcome, log, run_pipeline};
@@ -55,6 +57,11 @@ struct Scripted {
     pieces: Rc<Cell<usize>>,
     started: bool,
     taken: bool,
+    /// Whether it takes pieces of the response with their memory, and those that it took so.
+    takes_segments: bool,
+    segments: Vec<usize>,
+    /// Whether it hands pieces of the request body over.
+    gives_segments: bool,
 }
 
 impl RequestBody for Scripted {
@@ -84,6 +91,12 @@ impl RequestBody for Scripted {
     fn rewind(&mut self) -> bool {
         !self.taken
     }
+
+    fn take_segment(&mut self, count: usize) -> Option<ByteSegment> {
+        let piece = self.body[0].filter(|piece| self.gives_segments && piece.len() == count)?;
+        self.consume(count);
+        Some(ByteSegment::from_vector(piece.into(), 0, drop))
+    }
 }
 
 impl ResponseSink for Scripted {
@@ -105,6 +118,16 @@ impl ResponseSink for Scripted {
         self.answer.extend_from_slice(&data[..count]);
         self.pieces.set(self.pieces.get() + 1);
         Poll::Ready(Ok(count))
+    }
+
+    fn takes_segment(&mut self, _: usize) -> bool {
+        self.takes_segments
+    }
+
+    fn write_segment(&mut self, _: &mut Context<'_>, segment: ByteSegment) -> io::Result<()> {
+        self.answer.extend_from_slice(segment.bytes());
+        self.segments.push(segment.len());
+        Ok(())
     }
 
     fn finish(&mut self, trailers: Option<&Headers>) {

@@ -4,17 +4,21 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
+use stdx::segment::ByteSegment;
+
 use super::*;
 use crate::body::{AttemptProgress, Capacity, PollCapacity, UpstreamStream};
 use exchange::failure::Sent;
 
 /// The next action of an endpoint on a stream.
 #[derive(Clone, Debug)]
-enum ScriptStep {
+pub(super) enum ScriptStep {
     /// Answers with this status; `true` says that a body of unknown length follows.
     Head(u16, bool),
     /// Sends a piece of the body.
     Data(&'static str),
+    /// Sends a piece of the body that it hands over if it is asked to.
+    Segment(&'static str),
     /// Ends the body with this trailer.
     End(&'static str),
     /// Resets the stream.
@@ -25,13 +29,14 @@ enum ScriptStep {
 
 /// The calls that the streams of the played connection received, one line per stream in the order of their
 /// beginning.
-type StreamCalls = Rc<RefCell<Vec<String>>>;
+pub(super) type StreamCalls = Rc<RefCell<Vec<String>>>;
 
 struct NodeStreamScript {
     steps: VecDeque<ScriptStep>,
     calls: StreamCalls,
     number: usize,
     piece: &'static str,
+    is_segment: bool,
     trailers: Headers,
     length: BodyLength,
     sent: Sent,
@@ -70,6 +75,16 @@ impl UpstreamStream for NodeStreamScript {
         let count = data.len().min(2);
         self.tell(std::str::from_utf8(&data[..count]).unwrap());
         Poll::Ready(Ok(count))
+    }
+
+    fn takes_segment(&mut self, _: usize) -> bool {
+        true
+    }
+
+    fn write_segment(&mut self, segment: ByteSegment) -> io::Result<()> {
+        self.sent = Sent::Unanswered;
+        self.tell(&format!("segment:{}", segment.len()));
+        Ok(())
     }
 
     fn finish(&mut self, _: Option<&Headers>) {
@@ -118,7 +133,8 @@ impl UpstreamStream for NodeStreamScript {
                 return Poll::Pending;
             }
             match self.steps.front().cloned() {
-                Some(ScriptStep::Data(piece)) => self.piece = piece,
+                Some(ScriptStep::Data(piece)) => (self.piece, self.is_segment) = (piece, false),
+                Some(ScriptStep::Segment(piece)) => (self.piece, self.is_segment) = (piece, true),
                 Some(ScriptStep::End(trailer)) => {
                     self.trailers.set("X-Trailer", trailer.as_bytes()).unwrap();
                     return Poll::Ready(BodyEvent::End(Some(&self.trailers)));
@@ -142,6 +158,12 @@ impl UpstreamStream for NodeStreamScript {
         self.piece = &self.piece[count..];
     }
 
+    fn take_segment(&mut self, count: usize) -> Option<ByteSegment> {
+        let whole =
+            (self.is_segment && self.piece.len() == count).then(|| std::mem::take(&mut self.piece))?;
+        Some(ByteSegment::from_vector(whole.into(), 0, drop))
+    }
+
     fn body_length(&self) -> BodyLength {
         self.length
     }
@@ -159,7 +181,7 @@ impl Drop for NodeStreamScript {
 
 /// A context with one route to `count` nodes. A connection to each plays the next of `scripts` as a stream;
 /// no socket listens at their addresses.
-fn context_with(count: u16, scripts: &[&[ScriptStep]]) -> (Rc<WorkerContext>, StreamCalls) {
+pub(super) fn context_with(count: u16, scripts: &[&[ScriptStep]]) -> (Rc<WorkerContext>, StreamCalls) {
     // No connection to these addresses is opened, because every stream is checked out of the pool.
     let nobody: Vec<_> = (1..=count).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
     let context = context(&nobody, &json!({}));
@@ -177,6 +199,7 @@ fn context_with(count: u16, scripts: &[&[ScriptStep]]) -> (Rc<WorkerContext>, St
                 calls: calls.clone(),
                 number: calls.borrow().len() - 1,
                 piece: "",
+                is_segment: false,
                 trailers: Headers::new(),
                 length: BodyLength::None,
                 sent: Sent::Nothing,

@@ -190,6 +190,55 @@ fn sent_request_holds_no_buffer() {
 }
 
 #[test]
+fn pieces_alone_in_a_large_buffer_are_handed_over() {
+    const WHOLE: Capacity = Capacity::Firm(LARGE_BYTES);
+    let body = vec![b'x'; 2 * LARGE_BYTES];
+    let known = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+    let chunked = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n", body.len());
+    let small = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let small_chunks = format!("64\r\n{}\r\n", "x".repeat(100)).repeat(body.len() / 100);
+    env::block_on(async {
+        for (head, bytes, end, is_handed_over) in [
+            (&*known, &body[..], "", true),
+            (&*chunked, &body[..], "\r\n0\r\n\r\n", true),
+            // Other chunks are behind each piece.
+            (small, small_chunks.as_bytes(), "0\r\n\r\n", false),
+        ] {
+            let (mut origin, mut node) = pair();
+            node.write_all(&[head.as_bytes(), bytes, end.as_bytes()].concat()).unwrap();
+            poll_fn(|cx| origin.poll_head(cx, &mut ResponseHead::default(), WHOLE)).await.unwrap();
+            let (mut handed, mut copied) = (0, 0);
+            loop {
+                let count = poll_fn(|cx| match origin.poll_body(cx, &mut |_| Poll::Ready(Ok(WHOLE))) {
+                    Poll::Ready(BodyEvent::Data(data)) => Poll::Ready(data.len()),
+                    Poll::Ready(BodyEvent::End(_)) => Poll::Ready(0),
+                    Poll::Ready(BodyEvent::Reset(failure)) => panic!("{failure:?}"),
+                    Poll::Pending => Poll::Pending,
+                })
+                .await;
+                if count == 0 {
+                    break;
+                }
+                match origin.take_segment(count) {
+                    Some(segment) => {
+                        assert!(segment.bytes().iter().all(|byte| *byte == b'x'));
+                        handed += segment.len();
+                    }
+                    None => {
+                        origin.consume(count);
+                        copied += count;
+                    }
+                }
+            }
+            let sent = bytes.iter().filter(|byte| **byte == b'x').count();
+            assert_eq!(handed + copied, sent, "{head}");
+            assert_eq!(handed > 0, is_handed_over, "{head}: {handed} of {}", handed + copied);
+        }
+    })
+    .unwrap();
+}
+
+#[test]
 fn failed_flush_leaves_the_buffer_to_its_stream() {
     env::block_on(async {
         let (mut origin, node) = pair();
