@@ -33,8 +33,9 @@ const ROWS: &[(&str, &str)] = &[
     ("set", "return function() ngx.req.set_header('X-Seen', 'a') end"),
     (
         "core",
-        "local core = require('apisix.core') return function(conf, ctx) core.request.set_header(ctx, 'X-Seen', \
-         (core.request.header(ctx, 'host') or '') .. ' ' .. (core.request.header(ctx, 'user-agent') or '')) end",
+        "local request = require('apisix.core').request return function(conf, ctx) \
+         request.set_header(ctx, 'X-Seen', (request.header(ctx, 'host') or '') .. ' ' .. \
+         (request.header(ctx, 'user-agent') or '')) end",
     ),
     (
         "variables",
@@ -42,7 +43,8 @@ const ROWS: &[(&str, &str)] = &[
     ),
     (
         "loop",
-        "return function() local x = 0 for i = 1, 10000 do x = x + i % 7 end if x < 0 then return 500 end end",
+        "return function() local x = 0 for i = 1, 10000 do x = x + i % 7 end \
+         if x < 0 then return 500 end end",
     ),
 ];
 

@@ -6,7 +6,7 @@
 use std::cell::{Cell, OnceCell};
 use std::time::{Duration, Instant};
 
-use crate::compiler::Interruptible;
+use crate::compiler::{Interruptible, SLICE_MAX};
 
 /// Instructions of the interpreter that one call may take, each step of a pattern search counted as one:
 /// about a tenth of a second, because the worker serves no other request meanwhile.
@@ -86,11 +86,12 @@ impl CallBudget {
         self.left.get()
     }
 
-    /// The steps that the present part has taken so far, by its time.
-    pub(super) fn steps_by_time(&self) -> u64 {
-        let Some(until) = self.until.get() else { return 0 };
+    /// The steps that the present part may have taken without being charged, by its time: none beyond a
+    /// slice, because the interpreter charges those.
+    pub(super) fn uncharged_steps(&self) -> u64 {
+        let Some(until) = self.until.get().filter(|_| self.is_interruptible()) else { return 0 };
         let spent = TIME_MAX.saturating_sub(until.saturating_duration_since(Instant::now()));
-        u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX) / STEP_NS
+        spent.min(SLICE_MAX).as_nanos() as u64 / STEP_NS
     }
 
     /// Ends the script at its own wish: no function of it catches the error.
@@ -192,7 +193,24 @@ impl DecodingBudget {
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
     use super::*;
+    use crate::compiler::CompilerUse;
+
+    #[test]
+    fn part_counts_by_its_time_up_to_a_slice() {
+        for (compiler, expected) in [(CompilerUse::IfInterruptible, 500_000), (CompilerUse::Never, 0)] {
+            let budget = Rc::new(CallBudget::default());
+            let _base = crate::sandbox::open_base(&budget, 200, compiler).unwrap();
+            let steps = budget.run(STEPS_MAX, || {
+                // As long after its beginning as a part may take.
+                budget.until.set(Some(Instant::now()));
+                budget.uncharged_steps()
+            });
+            assert_eq!(steps, expected, "{compiler:?}");
+        }
+    }
 
     #[test]
     fn decoding_ends_at_each_of_its_limits() {

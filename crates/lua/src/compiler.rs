@@ -11,13 +11,14 @@ use std::sync::OnceLock;
 use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
 
 pub(crate) use interrupt::Interruptible;
+pub(crate) use watchdog::SLICE_MAX;
 use watchdog::ThreadWatch;
 
 /// Machine code of one interpreter, in KiB, which is memory beside the interpreter's own: as much as some
 /// thousand loops of plugins take. At the limit LuaJIT drops all of it and begins anew.
-const CODE_MAX_KIB: u32 = 2_048;
+pub(crate) const CODE_MAX_KIB: u32 = 2_048;
 /// Traces of one interpreter, which lie in its own memory.
-const TRACES_MAX: u32 = 1_000;
+pub(crate) const TRACES_MAX: u32 = 1_000;
 /// Rounds of the loop that shows whether compiled code sees hooks: more than LuaJIT takes to compile it, and
 /// few enough to take no time.
 const PROBE_ROUNDS: u32 = 1_000;

@@ -92,7 +92,8 @@ fn compiled_code_that_lacks_memory_ends_its_call_only() {
         "local t = {} for i = 1, 1e9 do t[i] = ('x'):rep(100) .. i end",
         "local t = {} for i = 1, 1e9 do t[i] = ('x'):rep(50000 + i) end",
         "local s = 'x' while true do s = s .. s end",
-        "local t = {} for i = 1, 1e9 do local ok = pcall(function() for j = 1, 1e6 do t[#t + 1] = {j} end end) end",
+        "local t = {} for i = 1, 1e9 do \
+         pcall(function() for j = 1, 1e6 do t[#t + 1] = {j} end end) end",
     ];
     for source in greedy {
         let reason = engine.run(source).expect_err(source);

@@ -12,9 +12,12 @@ use parking_lot::Mutex;
 
 use super::interrupt;
 
-/// Time between two looks at all threads. A slice takes as long at least, and twice as long at most: enough
-/// for each call that does no heavy work, and little of what a call may use.
+/// Time between two looks at all threads: a slice takes as long at least, enough for each call that does no
+/// heavy work.
 const TICK: Duration = Duration::from_millis(5);
+/// The longest slice, unless the thread itself has to wait for a processor.
+pub(crate) const SLICE_MAX: Duration = Duration::from_millis(10);
+const _: () = assert!(SLICE_MAX.as_millis() == 2 * TICK.as_millis(), "a slice is seen by two looks");
 /// Looks without Lua before the thread sleeps until Lua runs again: a second, because each waking from this
 /// sleep costs the worker a system call.
 const IDLE_TICKS_MAX: u32 = 200;

@@ -69,6 +69,17 @@ pub const LIMITS: &[(&str, u64, &str)] = &[
         "milliseconds of one function of a plugin, waits included",
     ),
     ("MEMORY_MAX_BYTES", crate::sandbox::MEMORY_MAX_BYTES as u64, "bytes of the interpreter of a worker"),
+    (
+        "CODE_MAX_KIB",
+        crate::compiler::CODE_MAX_KIB as u64,
+        "KiB of machine code that LuaJIT makes of it, beside them",
+    ),
+    ("TRACES_MAX", crate::compiler::TRACES_MAX as u64, "compiled loops and functions of an interpreter"),
+    (
+        "SLICE_MAX",
+        crate::compiler::SLICE_MAX.as_millis() as u64,
+        "milliseconds of a part of a call that run without counting where code is compiled",
+    ),
     ("COROUTINE_DEPTH_MAX", COROUTINE_DEPTH_MAX as u64, "coroutines inside each other"),
     ("THREADS_MAX", THREADS_MAX as u64, "light threads of a call"),
     ("OUTPUT_MAX_BYTES", OUTPUT_MAX_BYTES as u64, "bytes written by `ngx.print` and `ngx.say` in a call"),

@@ -74,7 +74,7 @@ impl InterpreterState {
             };
             // Many short parts between waits would never be counted otherwise.
             let waits = self.operation.borrow().is_some();
-            (result, if waits { self.budget.steps_by_time() } else { 0 })
+            (result, if waits { self.budget.uncharged_steps() } else { 0 })
         });
         let steps = steps.max(begun - self.budget.left());
         call.steps_left.set(call.steps_left.get().saturating_sub(steps));
