@@ -21,7 +21,8 @@ declare -A packages=(
   # The fuzzer's engine is C++.
   [fuzz]="g++ libc6-dev make"
   # The static C library is in libc6-dev; the image takes the authorities of ca-certificates.
-  [package]="gcc libc6-dev make python3 dpkg binutils rpm git ca-certificates"
+  # wrk and h2load send requests while the program is trained.
+  [package]="gcc libc6-dev make python3 dpkg binutils rpm git ca-certificates wrk nghttp2-client"
 )
 # Tests build packages, and crun runs the image that skopeo has read.
 packages[test]+=" dpkg binutils rpm git crun skopeo"

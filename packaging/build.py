@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 """Builds the packages of Weir: Debian, RPM, a tar ball, an OCI image, an SBOM, the Helm chart, and their checksums.
 
-Without --binary the static release program is built first. Two runs from one commit write the same bytes.
+Without --binary the static release program is built first. Two runs from one commit write the same bytes; with --train
+the second one needs the profile of the first, as --profile.
 """
 
 import argparse
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -21,6 +23,7 @@ import program
 import rpm
 import sbom
 import tarball
+import train
 from product import Product, default_version
 from tools import REPOSITORY, Failure
 
@@ -48,7 +51,12 @@ def main() -> int:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Builds the packages of Weir.")
-    parser.add_argument("--binary", type=Path, help="pack this program instead of building the static one")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--binary", type=Path, help="pack this program instead of building the static one")
+    train_help = "build the program twice, and optimise the second by what the first does in the laboratory"
+    source.add_argument("--train", action="store_true", help=train_help)
+    profile_help = "optimise the program by this profile of an earlier --train, of the same commit and compiler"
+    source.add_argument("--profile", type=Path, help=profile_help)
     parser.add_argument("--version", help="version of the packages; default: that of Cargo.toml")
     parser.add_argument("--out", type=Path, default=REPOSITORY / "target/package", help="folder of the packages")
     parser.add_argument("--only", help=f"some of: {','.join(BUILDERS)}")
@@ -65,7 +73,7 @@ def build(options: argparse.Namespace) -> None:
     version = options.version or default_version()
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    binary = options.binary or program.build_static()
+    binary = options.binary or build_program(options, version, out)
     with tempfile.TemporaryDirectory(prefix=".work-", dir=out) as work:
         product = Product(binary, version, Path(work), options.fast)
         built = [BUILDERS[name](product, out) for name in chosen]
@@ -74,6 +82,19 @@ def build(options: argparse.Namespace) -> None:
     for path in built:
         print(f"{path.name:{width}}  {path.stat().st_size / 1e6:8.2f} MB")
     print(f"in {out}")
+
+
+def build_program(options: argparse.Namespace, version: str, out: Path) -> Path:
+    """The static program; the profile that it is optimised by, if any, is beside the packages."""
+    profile = train.train() if options.train else options.profile
+    if profile is None:
+        return program.build_static()
+    if not profile.is_file():
+        raise Failure(f"--profile {profile}: no such file")
+    kept = out / f"weir-{version}.profdata"
+    if profile.resolve() != kept:
+        shutil.copyfile(profile, kept)
+    return program.build_optimised(kept)
 
 
 if __name__ == "__main__":

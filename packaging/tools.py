@@ -13,10 +13,12 @@ PACKAGES = {
     "cargo": "a Rust toolchain",
     "dpkg-deb": "dpkg",
     "git": "git",
+    "h2load": "nghttp2-client",
     "ldd": "libc-bin",
     "rpmbuild": "rpm",
     "rustc": "a Rust toolchain",
     "strip": "binutils",
+    "wrk": "wrk",
 }
 
 

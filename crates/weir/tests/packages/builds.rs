@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use crate::pack::{build, failure, folder, output, packages, program};
+use crate::pack::{build, failure, folder, output, packages, program, repository};
 use crate::stand_in::stand_in;
 
 #[test]
@@ -70,4 +70,12 @@ fn bad_arguments_are_refused_with_a_reason() {
     let mut command = build(stand_in(), &folder.join("out"));
     let message = failure(command.env("SOURCE_DATE_EPOCH", "yesterday"));
     assert!(message.contains("SOURCE_DATE_EPOCH=yesterday: not a number of seconds since 1970"), "{message}");
+}
+
+#[test]
+fn missing_profile_is_refused() {
+    let mut command = Command::new("/usr/bin/python3");
+    command.arg(repository().join("packaging/build.py")).args(["--profile", "/nowhere/profile", "--only", "tar"]);
+    command.arg("--out").arg(folder("profile"));
+    assert_eq!(failure(&mut command), "package: --profile /nowhere/profile: no such file\n");
 }
