@@ -3,7 +3,8 @@
 //! It knows neither tables nor priorities. `*` matches any bytes, slashes and none included. At the start of
 //! a segment it may carry a name (`/a/*rest/b`), made of letters, digits, `_` and `-`; whatever follows is
 //! literal again. With parameters, a segment `:name` matches one segment that is not empty; a colon inside a
-//! segment is a colon.
+//! segment is a colon. A template of a contract (`/pets/{id}.json`) has parameters in braces, each with at
+//! least one byte of one segment, and no wildcards.
 
 use std::ops::Range;
 
@@ -17,10 +18,18 @@ pub(crate) const PATH_BYTES_MAX: usize = 4096;
 /// The most `*` in one path; matching is quadratic in the path at worst, and this limits the factor.
 pub(crate) const WILDCARDS_MAX: usize = 8;
 
+/// Parameters of one template; matching is linear in them.
+const TEMPLATE_PARAMETERS_MAX: usize = 64;
+
+/// The two bytes around the name of a parameter.
+const BRACES: usize = 2;
+
 /// One path of a route, read for routers without and with parameters.
 #[derive(Clone, Debug)]
 pub(crate) struct PathPattern {
     text: Box<str>,
+    /// The length by which patterns with the same literal beginning are ordered.
+    rank_length: u16,
     /// `None` if the text is literal in both readings, which saves memory for nearly every route.
     readings: Option<Box<Readings>>,
 }
@@ -46,6 +55,8 @@ enum Token {
     Literal(Range<u16>),
     /// One segment; the range is its name.
     Segment(Range<u16>),
+    /// The beginning of a segment, up to the literal that follows; the range is its name.
+    SegmentPart(Range<u16>),
 }
 
 /// The range of each parameter's value in the request path.
@@ -66,7 +77,30 @@ impl PathPattern {
         let with_parameters = Reading::parse(text.as_bytes(), true);
         let literal = plain.tokens.is_empty() && with_parameters.tokens.is_empty();
         let readings = (!literal).then(|| Box::new(Readings { plain, with_parameters }));
-        Ok(Self { text: text.into(), readings })
+        Ok(Self { text: text.into(), rank_length: length_of(text.len()), readings })
+    }
+
+    /// A template with parameters in braces (RFC 6570 level 1, as OpenAPI has it). Of templates with the same
+    /// literal beginning, one with more literal bytes is tried first.
+    pub(crate) fn parse_template(text: &str) -> Result<Self, &'static str> {
+        if text.is_empty() {
+            return Err("is empty");
+        }
+        if text.len() > PATH_BYTES_MAX {
+            return Err("is longer than 4096 bytes");
+        }
+        let reading = Reading::parse_template(text)?;
+        let names = reading.tokens.iter().filter(|token| !matches!(token, Token::Literal(_)));
+        let in_braces: usize = names.map(|token| token.range().len() + BRACES).sum();
+        let rank_length = length_of(text.len() - in_braces);
+        let readings = (!reading.tokens.is_empty())
+            .then(|| Box::new(Readings { plain: reading.clone(), with_parameters: reading }));
+        Ok(Self { text: text.into(), rank_length, readings })
+    }
+
+    /// The length by which patterns with the same literal beginning are ordered.
+    pub(crate) fn rank_length(&self) -> u16 {
+        self.rank_length
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -142,6 +176,38 @@ impl Reading {
         Self::from_tokens(tokens)
     }
 
+    fn parse_template(text: &str) -> Result<Self, &'static str> {
+        let bytes = text.as_bytes();
+        let mut tokens = Vec::new();
+        let mut literal_start = 0;
+        while let Some(open) = memchr::memchr(b'{', &bytes[literal_start..]) {
+            let open = literal_start + open;
+            push_literal(&mut tokens, literal_start..open);
+            let length = memchr::memchr(b'}', &bytes[open..]).ok_or("has a `{` without a `}`")?;
+            let name = short(open + 1..open + length);
+            if name.is_empty() {
+                return Err("has a parameter without a name");
+            }
+            if bytes[open..open + length].contains(&b'/') {
+                return Err("has a parameter over several segments");
+            }
+            if open == literal_start && !tokens.is_empty() {
+                return Err("has two parameters with no text between them");
+            }
+            literal_start = open + length + 1;
+            let is_at_end = bytes.get(literal_start).is_none_or(|next| *next == b'/');
+            tokens.push(if is_at_end { Token::Segment(name) } else { Token::SegmentPart(name) });
+            if tokens.len() > 2 * TEMPLATE_PARAMETERS_MAX {
+                return Err("has more than 64 parameters");
+            }
+        }
+        if bytes[literal_start..].contains(&b'}') {
+            return Err("has a `}` without a `{`");
+        }
+        push_literal(&mut tokens, literal_start..text.len());
+        Ok(Self::from_tokens(tokens))
+    }
+
     /// Splits the leading literal off.
     fn from_tokens(mut tokens: Vec<Token>) -> Self {
         let literal_length = match tokens.first() {
@@ -175,7 +241,7 @@ impl Reading {
             else {
                 return false;
             };
-            if let Some((name, end)) = open.replace((rest[any].name(), piece.start)) {
+            if let Some((name, end)) = open.replace((rest[any].range(), piece.start)) {
                 captures.push((name, piece.end..end));
             }
             rest = &rest[..any];
@@ -194,8 +260,10 @@ impl Token {
         matches!(self, Self::Any(_))
     }
 
-    fn name(&self) -> Range<u16> {
-        let (Self::Any(range) | Self::Literal(range) | Self::Segment(range)) = self;
+    /// The bytes of the text that the token is made of: its name, or the literal.
+    fn range(&self) -> Range<u16> {
+        let (Self::Any(range) | Self::Literal(range) | Self::Segment(range) | Self::SegmentPart(range)) =
+            self;
         range.clone()
     }
 }
@@ -209,7 +277,7 @@ fn fit_piece(
     captures: &mut Captures,
 ) -> Option<usize> {
     let mut position = start;
-    for token in tokens {
+    for (index, token) in tokens.iter().enumerate() {
         match token {
             Token::Literal(range) => {
                 let literal = &text[usize::from(range.start)..usize::from(range.end)];
@@ -227,9 +295,27 @@ fn fit_piece(
                 captures.push((name.clone(), position..position + length));
                 position += length;
             }
+            Token::SegmentPart(name) => {
+                let length = part_length(&tokens[index + 1..], text, &path[position..])?;
+                captures.push((name.clone(), position..position + length));
+                position += length;
+            }
         }
     }
     Some(position)
+}
+
+/// The length of a value that the literal behind it ends: the last token is found from the right, so that
+/// `{name}.json` has `a.json` of `a.json.json`; any other at its first place.
+fn part_length(behind: &[Token], text: &[u8], path: &[u8]) -> Option<usize> {
+    let Some((Token::Literal(range), further)) = behind.split_first() else { return None };
+    let literal = &text[usize::from(range.start)..usize::from(range.end)];
+    let length = match further {
+        [] => path.len().checked_sub(literal.len())?,
+        _ => 1 + memchr::memmem::find(path.get(1..)?, literal)?,
+    };
+    let value = &path[..length];
+    (!value.is_empty() && memchr::memchr(b'/', value).is_none()).then_some(length)
 }
 
 /// The rightmost match of the piece in `within`: it ends at the range's end if the piece is the last,
@@ -257,6 +343,11 @@ fn push_literal(tokens: &mut Vec<Token>, range: Range<usize>) {
     if !range.is_empty() {
         tokens.push(Token::Literal(short(range)));
     }
+}
+
+/// A length of at most [`PATH_BYTES_MAX`].
+fn length_of(bytes: usize) -> u16 {
+    u16::try_from(bytes).unwrap_or(u16::MAX)
 }
 
 fn short(range: Range<usize>) -> Range<u16> {

@@ -18,6 +18,8 @@ use crate::vars::Expression;
 pub struct RuleInput {
     /// `uri` or `uris`, at least one.
     pub paths: Vec<String>,
+    /// Whether the paths are templates of a contract, with parameters in braces (`/pets/{id}`).
+    pub are_templates: bool,
     /// `host` or `hosts`, those of the service if the route has none; empty: any host.
     pub hosts: Vec<String>,
     /// `methods`; [`MethodSet::ANY`] if there are none.
@@ -87,8 +89,12 @@ impl Rule {
         let mut seen = HashSet::new();
         let mut paths: Vec<PathPattern> = Vec::with_capacity(input.paths.len());
         for (index, text) in input.paths.iter().enumerate() {
-            let path = PathPattern::parse(text)
-                .map_err(|reason| RuleError { field: RuleField::Paths(index), reason })?;
+            let path = if input.are_templates {
+                PathPattern::parse_template(text)
+            } else {
+                PathPattern::parse(text)
+            };
+            let path = path.map_err(|reason| RuleError { field: RuleField::Paths(index), reason })?;
             if seen.insert(text.as_str()) {
                 paths.push(path);
             }

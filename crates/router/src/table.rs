@@ -122,7 +122,7 @@ impl Item for Entry {
     /// Higher priority first, then the longer path, then the older route; slot and index make the order
     /// total.
     fn rank(&self, other: &Self) -> Ordering {
-        let lengths = (self.pattern().as_str().len(), other.pattern().as_str().len());
+        let lengths = (self.pattern().rank_length(), other.pattern().rank_length());
         (other.rule.priority.cmp(&self.rule.priority))
             .then_with(|| lengths.1.cmp(&lengths.0))
             .then_with(|| self.rule.order.cmp(&other.rule.order))
