@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::task::{Context, Poll, Waker};
 
+use contract::ContractDocument;
 use message::{Headers, RequestHead, Version};
 use model::catalog::{PluginCatalog, SchemaType};
 use model::check::UnknownFields;
@@ -233,6 +234,9 @@ struct TestAssembly;
 /// The state of instances inside others.
 static INNER_STATES: LazyLock<StateRegistry> = LazyLock::new(StateRegistry::default);
 
+/// The document of the contract that examples name.
+const PETS: &str = "openapi: 3.1.0\npaths: {/pets: {get: {operationId: getPet}}}";
+
 impl Assembly for TestAssembly {
     /// Of `_meta`, only `disable` counts.
     fn plugin(
@@ -268,6 +272,10 @@ impl Assembly for TestAssembly {
         let protos = PROTOS.lock();
         let put = protos.iter().rev().find(|(known, _)| known == id).map(|(_, content)| *content);
         put.or_else(|| (id == "1").then_some(PROTO))
+    }
+
+    fn contract(&self, id: &str) -> Option<Arc<ContractDocument>> {
+        (id == "pets").then(|| ContractDocument::read(PETS).ok().map(Arc::new)).flatten()
     }
 
     fn upstream(&self, _: &Arc<str>, _: &Value) -> Result<(), String> {

@@ -5,6 +5,7 @@
 
 mod body_variables;
 mod consumer;
+mod contract;
 mod discovered;
 mod expiry;
 mod extension;
@@ -105,6 +106,8 @@ pub struct SnapshotCompiler {
     /// Nothing of it comes into force: upstreams get cells of their own instead of those that workers use.
     is_trial: bool,
     bulkheads: Bulkheads,
+    /// The ids of the routes of each contract.
+    contract_routes: FastMap<Arc<str>, Vec<Arc<str>>>,
     /// Plugins that run as long as there are metadata of them.
     by_metadata: Vec<Arc<PluginInstance>>,
     /// Objects that could not be compiled and have not been compiled since.
@@ -179,6 +182,7 @@ impl SnapshotCompiler {
             next_instance: 0,
             is_trial: false,
             bulkheads: Bulkheads::default(),
+            contract_routes: FastMap::default(),
             by_metadata: Vec::new(),
             faults: BTreeMap::new(),
         }
@@ -246,7 +250,10 @@ impl SnapshotCompiler {
             self.compile_by_metadata(snapshot);
         }
         for key in &dirty.routes.into_sorted() {
-            self.compile_route(snapshot, key);
+            match key.kind {
+                ObjectKind::Contract => self.compile_contract(snapshot, key),
+                _ => self.compile_route(snapshot, key),
+            }
         }
         self.compile_consumers(snapshot, dirty.consumers);
         self.compile_stream_routes(snapshot, &dirty.stream_routes);
@@ -304,6 +311,13 @@ fn dirty(applied: &Applied, kinds: &FastMap<&'static str, &'static PluginKind>) 
         match key.kind {
             ObjectKind::Route => {
                 dirty.routes.insert(key.clone());
+                if embeds_upstream(difference) {
+                    dirty.upstream_owners.insert(key.clone());
+                }
+            }
+            ObjectKind::Contract => {
+                dirty.routes.insert(key.clone());
+                dirty.holders_of(&applied.snapshot, key);
                 if embeds_upstream(difference) {
                     dirty.upstream_owners.insert(key.clone());
                 }
@@ -389,7 +403,7 @@ impl Dirty {
     fn users_of(&mut self, snapshot: &Snapshot, key: &ObjectKey) {
         for user in snapshot.users_of(key) {
             match user.kind {
-                ObjectKind::Route => self.routes.insert(user.clone()),
+                ObjectKind::Route | ObjectKind::Contract => self.routes.insert(user.clone()),
                 ObjectKind::Service => self.users_of(snapshot, user),
                 ObjectKind::Consumer => {
                     self.consumers.insert(user.clone());
@@ -408,7 +422,7 @@ impl Dirty {
             self.upstream_owners.insert(owner.clone());
             // The upstream may have had no slot, because the certificate could not be used.
             match owner.kind {
-                ObjectKind::Route => self.routes.insert(owner.clone()),
+                ObjectKind::Route | ObjectKind::Contract => self.routes.insert(owner.clone()),
                 ObjectKind::StreamRoute => {
                     self.stream_routes.insert(owner.clone());
                 }
@@ -422,7 +436,7 @@ impl Dirty {
     fn holders_of(&mut self, snapshot: &Snapshot, key: &ObjectKey) {
         for holder in snapshot.mentioned_by(key) {
             match holder.kind {
-                ObjectKind::Route => self.routes.insert(holder.clone()),
+                ObjectKind::Route | ObjectKind::Contract => self.routes.insert(holder.clone()),
                 ObjectKind::GlobalRule => self.global = true,
                 ObjectKind::Consumer => {
                     self.consumers.insert(holder.clone());
@@ -440,6 +454,7 @@ impl Dirty {
         self.global = true;
         for kind in [
             ObjectKind::Route,
+            ObjectKind::Contract,
             ObjectKind::Service,
             ObjectKind::PluginConfig,
             ObjectKind::ConsumerGroup,
@@ -450,7 +465,7 @@ impl Dirty {
                 snapshot.iter(kind).filter(|object| object.resource.plugins().get(plugin).is_some());
             for key in with_it.map(|object| object.key()) {
                 match kind {
-                    ObjectKind::Route => self.routes.insert(key.clone()),
+                    ObjectKind::Route | ObjectKind::Contract => self.routes.insert(key.clone()),
                     ObjectKind::Consumer => {
                         self.consumers.insert(key.clone());
                     }

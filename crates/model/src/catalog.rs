@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use contract::{ContractDocument, DocumentFault};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
@@ -20,8 +21,8 @@ use crate::schema;
 use crate::validate::{SchemaFault, Validator};
 
 pub use plugin_info::{
-    CheckProto, CheckRunning, CheckWithMetadata, PluginCheck, PluginInfo, RunPolicy, SchemaType, Subsystem,
-    consumer_key,
+    CheckContract, CheckProto, CheckRunning, CheckWithMetadata, PluginCheck, PluginInfo, RunPolicy,
+    SchemaType, Subsystem, consumer_key,
 };
 pub use stream_ports::StreamPorts;
 
@@ -394,6 +395,12 @@ impl PluginCatalog {
     pub(crate) fn check_proto(&self, content: &str) -> Option<Result<(), String>> {
         let checks = self.by_name.values().filter_map(|plugin| plugin.info.check_proto);
         checks.map(|check| check(content)).reduce(Result::and)
+    }
+
+    /// The verdict of the plugin that serves contracts on the document of one; none if no plugin does.
+    pub(crate) fn check_contract(&self, document: &ContractDocument) -> Option<Result<(), DocumentFault>> {
+        let checks = self.by_name.values().filter_map(|plugin| plugin.info.check_contract);
+        checks.map(|check| check(document)).reduce(Result::and)
     }
 
     /// All plugins' names, highest priority first; equals by name.

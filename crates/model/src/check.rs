@@ -3,6 +3,7 @@
 
 mod certificate;
 mod consumer;
+mod contract;
 mod empty;
 mod expression;
 mod extension;
@@ -23,14 +24,17 @@ pub mod unknown;
 mod upstream;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
 
 pub use expression::contract_reason;
 pub use options::{CheckOptions, UnknownFields};
+pub(crate) use plugins::plugins_of;
 
 use crate::catalog::PluginCatalog;
+use crate::contract::expand;
 use crate::fault::{CheckRemarks, CheckStage, Findings, Warning};
 use crate::resource::Resource;
 use crate::{Id, ObjectKey, ObjectKind, ObjectRefusal, schema, secret_reference};
@@ -76,8 +80,10 @@ fn object_as_given(
     let passed = findings.finish()?;
     let mut resource = read(key.kind, &without_ignored(value, &passed))?;
     files(catalog, &resource)?;
-    if let Resource::Extension(extension) = &mut resource {
-        extension.loaded = extension::load(catalog, key, value)?;
+    match &mut resource {
+        Resource::Extension(extension) => extension.loaded = extension::load(catalog, key, value)?,
+        Resource::Contract(contract) => contract.routes = Arc::new(expand(catalog, key, contract)?),
+        _ => {}
     }
     Ok(Checked { resource, warnings: passed.warnings })
 }
@@ -108,7 +114,12 @@ pub fn value(catalog: &PluginCatalog, kind: ObjectKind, value: &Value) -> Result
         let mut findings = Findings::default();
         fields(catalog, kind, value, &mut findings);
         let passed = findings.finish()?;
-        files(catalog, &read(kind, &without_ignored(value, &passed))?)
+        let resource = read(kind, &without_ignored(value, &passed))?;
+        if let Resource::Contract(contract) = &resource {
+            let key = ObjectKey { kind, id: Arc::from("validated") };
+            expand(catalog, &key, contract)?;
+        }
+        files(catalog, &resource)
     })
 }
 
@@ -161,6 +172,7 @@ fn fields(catalog: &PluginCatalog, kind: ObjectKind, value: &Value, findings: &m
         ObjectKind::Ssl => ssl::check_ssl(value, findings),
         ObjectKind::Proto => proto(catalog, value, findings),
         ObjectKind::Extension => extension::check_extension(catalog, value, findings),
+        ObjectKind::Contract => contract::check_contract(catalog, value, findings),
         ObjectKind::PluginMetadata | ObjectKind::Secret => {}
     }
 }

@@ -33,13 +33,15 @@ pub enum ObjectKind {
     Credential,
     /// Which requests go where.
     Route,
+    /// The document of a service; its operations are routes.
+    Contract,
     /// Which layer 4 connections go where.
     StreamRoute,
 }
 
 impl ObjectKind {
     /// Every kind, in resolving order.
-    pub const ALL: [ObjectKind; 14] = [
+    pub const ALL: [ObjectKind; 15] = [
         ObjectKind::Extension,
         ObjectKind::Upstream,
         ObjectKind::PluginConfig,
@@ -53,6 +55,7 @@ impl ObjectKind {
         ObjectKind::Consumer,
         ObjectKind::Credential,
         ObjectKind::Route,
+        ObjectKind::Contract,
         ObjectKind::StreamRoute,
     ];
 
@@ -73,6 +76,7 @@ impl ObjectKind {
             ObjectKind::Consumer => "consumers",
             ObjectKind::Credential => "credentials",
             ObjectKind::Route => "routes",
+            ObjectKind::Contract => "contracts",
             ObjectKind::StreamRoute => "stream_routes",
         }
     }
@@ -94,6 +98,7 @@ impl ObjectKind {
             ObjectKind::Consumer => "consumer",
             ObjectKind::Credential => "credential",
             ObjectKind::Route => "route",
+            ObjectKind::Contract => "contract",
             ObjectKind::StreamRoute => "stream_route",
         }
     }

@@ -9,6 +9,7 @@ pub mod acme;
 pub mod apisix_plugins;
 pub mod catalog;
 pub mod check;
+pub mod contract;
 pub mod control_endpoint;
 pub mod discovery;
 pub mod extension;

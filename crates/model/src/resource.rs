@@ -7,6 +7,7 @@ mod balance;
 mod common;
 mod consumer;
 mod consumer_group;
+mod contract;
 mod credential;
 mod extension;
 mod global_rule;
@@ -34,6 +35,9 @@ pub use balance::{Balance, BalanceKey, BalanceMethod, HashOn};
 pub use common::{ObjectLabels, OneOrMany, PRIORITIES, PRIORITY_LABEL, Timeout};
 pub use consumer::Consumer;
 pub use consumer_group::ConsumerGroup;
+pub use contract::{
+    Contract, ContractChecks, ContractMocks, ContractPage, OperationRules, PassedHeaders, UnknownOperations,
+};
 pub use credential::Credential;
 pub use extension::{Canary, Extension};
 pub use global_rule::GlobalRule;
@@ -100,6 +104,8 @@ pub enum Resource {
     Secret(Box<Secret>),
     /// A plugin of the user.
     Extension(Box<Extension>),
+    /// The document of a service.
+    Contract(Box<Contract>),
 }
 
 impl Resource {
@@ -123,6 +129,7 @@ impl Resource {
             ObjectKind::StreamRoute => Resource::StreamRoute(Box::deserialize(value)?),
             ObjectKind::Secret => Resource::Secret(Box::deserialize(value)?),
             ObjectKind::Extension => Resource::Extension(Box::deserialize(value)?),
+            ObjectKind::Contract => Resource::Contract(Box::deserialize(value)?),
         })
     }
 
@@ -138,6 +145,7 @@ impl Resource {
             Resource::PluginConfig(config) => &config.plugins,
             Resource::GlobalRule(rule) => &rule.plugins,
             Resource::StreamRoute(route) => &route.plugins,
+            Resource::Contract(contract) => &contract.routes.all_plugins,
             Resource::Upstream(_)
             | Resource::PluginMetadata(_)
             | Resource::Ssl(_)
@@ -154,6 +162,7 @@ impl Resource {
             Resource::Route(route) => route.rare().upstream.as_ref(),
             Resource::Service(service) => service.upstream.as_ref(),
             Resource::StreamRoute(route) => route.upstream.as_ref(),
+            Resource::Contract(contract) => contract.upstream.as_ref(),
             Resource::Upstream(upstream) => Some(upstream),
             _ => None,
         }

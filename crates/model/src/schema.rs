@@ -54,9 +54,10 @@ const SECRET_MANAGERS: [(&str, &str); 3] =
     [("vault", "secret_vault"), ("aws", "secret_aws"), ("gcp", "secret_gcp")];
 
 /// Every schema by name.
-const TEXTS: [(&str, &str); 20] = [
+const TEXTS: [(&str, &str); 21] = [
     ("consumer", include_str!("schema/consumer.json")),
     ("consumer_group", include_str!("schema/consumer_group.json")),
+    ("contract", include_str!("schema/contract.json")),
     ("credential", include_str!("schema/credential.json")),
     ("extension", include_str!("schema/extension.json")),
     ("global_rule", include_str!("schema/global_rule.json")),

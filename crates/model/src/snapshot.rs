@@ -57,6 +57,13 @@ impl SnapshotObject {
         SnapshotObject { written, resource, remarks }
     }
 
+    /// An object that this one is made into, with its text and revisions, under another key.
+    #[must_use]
+    pub fn derived(&self, key: ObjectKey, resource: Resource) -> SnapshotObject {
+        let written = WrittenObject { key, ..self.written.clone() };
+        SnapshotObject { written, resource, remarks: None }
+    }
+
     /// Faulty plugins that the setting `ignore_faulty_plugins` names: the object serves without them.
     #[must_use]
     pub fn skipped(&self) -> &[ConfigFault] {
@@ -219,13 +226,15 @@ impl Snapshot {
         Some((faulty.closed.as_ref()?, &faulty.refusal))
     }
 
-    /// Routes that keep no place in the routing table, because what they match cannot be read and they have
-    /// no earlier good form; ordered by key.
+    /// Routes and contracts that keep no place in the routing table, because what they match cannot be read
+    /// and they have no earlier good form; ordered by key.
     #[must_use]
     pub fn unplaced(&self) -> Vec<&Faulty> {
         let is_unplaced = |faulty: &&Faulty| {
             let key = &faulty.written.key;
-            key.kind == ObjectKind::Route && faulty.closed.is_none() && !self.contains(key)
+            matches!(key.kind, ObjectKind::Route | ObjectKind::Contract)
+                && faulty.closed.is_none()
+                && !self.contains(key)
         };
         let mut unplaced: Vec<&Faulty> = self.faulty().filter(is_unplaced).collect();
         unplaced.sort_by(|left, right| left.written.key.cmp(&right.written.key));

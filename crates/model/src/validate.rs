@@ -187,6 +187,8 @@ pub struct SchemaFault {
     pub pointer: String,
     /// Why, without the place.
     pub reason: String,
+    /// The keyword of the schema that the value breaks (`maximum`); empty where no keyword does.
+    pub rule: Box<str>,
     /// How APISIX words the way to the place (`property "a" validation failed: `).
     way: String,
     /// The whole line of APISIX, where its validator says less than `reason`.
@@ -206,6 +208,12 @@ impl SchemaFault {
     /// A fault of the value as a whole.
     pub(crate) fn at_root(reason: impl Into<String>) -> SchemaFault {
         SchemaFault::at(String::new(), reason)
+    }
+
+    /// A fault that breaks `rule`, which may be no keyword, of the value as a whole.
+    #[must_use]
+    pub fn of_rule(rule: &str, reason: impl Into<String>) -> SchemaFault {
+        SchemaFault { rule: rule.into(), ..SchemaFault::at_root(reason) }
     }
 
     /// A fault at that place.

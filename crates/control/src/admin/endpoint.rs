@@ -172,6 +172,10 @@ impl JsonEndpoint {
             ("configs", _) => JsonEndpoint::BelowConfigs,
             ("plugins", path) => JsonEndpoint::Plugins { name: path.first().cloned() },
             ("schema", path) => JsonEndpoint::Schema { path: path.to_vec() },
+            ("weir", [first, ..]) if first == CONTRACTS => match ObjectPath::parse(path) {
+                Some(object) => JsonEndpoint::Object(object),
+                None => JsonEndpoint::Unsupported(CONTRACTS.to_owned()),
+            },
             ("weir", path) => JsonEndpoint::Weir { path: path.to_vec() },
             ("openapi.json", []) if *method == Method::GET => JsonEndpoint::OpenApi,
             (name, _) => match ObjectPath::parse(segments) {
@@ -202,6 +206,8 @@ impl ExtensionAction {
     }
 }
 
+/// The collection that is below `weir`, because APISIX has no such objects.
+const CONTRACTS: &str = "contracts";
 /// The prefix of every path of the Admin API.
 const PREFIX: &str = "/apisix/admin";
 /// APISIX's limit for the body of an object, 1.5 MiB.

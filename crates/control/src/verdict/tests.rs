@@ -29,6 +29,10 @@ fn good(kind: ObjectKind) -> (&'static str, Value) {
         ObjectKind::Credential => {
             ("consumers/good/credentials/{}", json!({"plugins": {"auth": {"key": "k"}}}))
         }
+        ObjectKind::Contract => {
+            let content = "openapi: 3.0.3\npaths: {/a: {get: {operationId: a}}}";
+            ("contracts/{}", json!({"content": content, "upstream": upstream}))
+        }
         ObjectKind::Route => ("routes/{}", json!({"uri": "/a", "upstream": upstream})),
         ObjectKind::StreamRoute => ("stream_routes/{}", json!({"server_port": 9100, "upstream": upstream})),
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use contract::ContractDocument;
 use model::loaded_endpoint::LoadedEndpoint;
 use serde_json::Value;
 
@@ -62,6 +63,11 @@ pub trait Assembly {
 
     /// The content of the `protos` object `id`; none if there is none.
     fn proto(&self, _id: &str) -> Option<&str> {
+        None
+    }
+
+    /// The document of the contract `id`; none if there is none in force.
+    fn contract(&self, _id: &str) -> Option<Arc<ContractDocument>> {
         None
     }
 

@@ -4,7 +4,9 @@ use std::any::Any;
 use std::sync::Arc;
 
 use message::Method;
-use model::catalog::{CheckProto, CheckRunning, CheckWithMetadata, PluginInfo, RunPolicy, Subsystem};
+use model::catalog::{
+    CheckContract, CheckProto, CheckRunning, CheckWithMetadata, PluginInfo, RunPolicy, Subsystem,
+};
 use model::control_endpoint::ControlEndpoint;
 use serde_json::Value;
 
@@ -74,6 +76,8 @@ pub struct PluginKind {
     pub check_stream: fn(&Value) -> Result<(), String>,
     /// Checks the content of an object of the kind `protos`, for a kind that is built with them.
     pub check_proto: Option<CheckProto>,
+    /// Checks the document of a contract, for the kind that serves them.
+    pub check_contract: Option<CheckContract>,
     /// The fields of a consumer's configuration that find the consumer (`key` of `key-auth`), for
     /// authentication plugins. Of more than one field, all values together are the key (see
     /// [`model::catalog::consumer_key`]).
@@ -127,6 +131,7 @@ impl PluginKind {
             is_global: false,
             check_stream: |_| Ok(()),
             check_proto: None,
+            check_contract: None,
             consumer_key: &[],
             compile_credential: None,
             build,
@@ -212,6 +217,12 @@ impl PluginKind {
     #[must_use]
     pub const fn checking_protos(self, check: CheckProto) -> PluginKind {
         PluginKind { check_proto: Some(check), ..self }
+    }
+
+    /// Serves contracts, and checks the document of each with `check`.
+    #[must_use]
+    pub const fn checking_contracts(self, check: CheckContract) -> PluginKind {
+        PluginKind { check_contract: Some(check), ..self }
     }
 
     /// Authenticates consumers: their configurations have this schema, and the values of the fields `key`
@@ -309,6 +320,7 @@ impl PluginKind {
             check_stream: self.check_stream,
             control_endpoints: self.control_endpoints,
             check_proto: self.check_proto,
+            check_contract: self.check_contract,
             ..PluginInfo::new(self.name, i64::from(self.priority), (self.schema)())
         }
     }

@@ -5,6 +5,8 @@ use std::cell::{Cell, RefCell};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use contract::ContractDocument;
+use model::contract::CONTRACT_ID_FIELD;
 use model::loaded_endpoint::LoadedEndpoint;
 use model::resource::{PluginMeta, Resource, UpstreamConfig};
 use model::secret_reference::SecretValues;
@@ -51,6 +53,9 @@ impl SnapshotCompiler {
     ) -> Result<Option<Arc<PluginInstance>>, String> {
         let kind = self.kinds.get(name).copied();
         let mut version = self.secrets_version(snapshot, name, config);
+        if kind.is_some_and(|kind| kind.check_contract.is_some()) {
+            version ^= contract_version(snapshot, config).rotate_left(3);
+        }
         if kind.is_some_and(|kind| kind.check_proto.is_some()) {
             version ^= proto_version(snapshot, config).rotate_left(2);
         }
@@ -347,6 +352,10 @@ impl Assembly for PluginBuildContext<'_> {
         proto(self.snapshot, id)
     }
 
+    fn contract(&self, id: &str) -> Option<Arc<ContractDocument>> {
+        contract_document(self.snapshot, id)
+    }
+
     fn upstream(&self, identity: &Arc<str>, written: &Value) -> Result<(), String> {
         let written = UpstreamConfig::deserialize(written).map_err(|error| error.to_string())?;
         self.upstreams.borrow_mut().push((identity.clone(), written));
@@ -373,6 +382,23 @@ fn proto_version(snapshot: &Snapshot, config: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     id.and_then(|id| proto(snapshot, id.as_str())).hash(&mut hasher);
     hasher.finish()
+}
+
+/// A number that changes when the document of the contract that a configuration names changes.
+fn contract_version(snapshot: &Snapshot, config: &Value) -> u64 {
+    let id = config.get(CONTRACT_ID_FIELD).and_then(|id| Id::deserialize(id).ok());
+    let document = id.and_then(|id| contract_document(snapshot, id.as_str()));
+    // The document lives as long as the instances that were made of it.
+    document.map_or(0, |document| Arc::as_ptr(&document) as u64)
+}
+
+/// The document of a contract in force.
+fn contract_document(snapshot: &Snapshot, id: &str) -> Option<Arc<ContractDocument>> {
+    let key = ObjectKey::new(model::ObjectKind::Contract, id).ok()?;
+    match &snapshot.get(&key)?.resource {
+        Resource::Contract(contract) => contract.routes.document.clone(),
+        _ => None,
+    }
 }
 
 /// The content of a proto.

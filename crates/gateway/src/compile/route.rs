@@ -21,6 +21,20 @@ use exchange::overload::Priority;
 use exchange::plugin::chain::Chain;
 use exchange::plugin::scripts::HeldCondition;
 
+/// The object that a route is made of, if a user did not write it.
+#[derive(Clone, Copy)]
+pub(super) struct RouteParent<'o> {
+    /// Plugins that the routes of the object share.
+    pub(super) plugins: &'o Plugins,
+    /// The object.
+    pub(super) key: &'o ObjectKey,
+    /// Whether it has an upstream of its own.
+    pub(super) has_upstream: bool,
+}
+
+/// Routes of one contract are told apart by so many bits of the order; it has fewer.
+const CONTRACT_ORDER_BITS: u32 = 20;
+
 impl SnapshotCompiler {
     /// Compiles the route under `key` as it is now, or takes it out if it is gone or switched off.
     pub(super) fn compile_route(&mut self, snapshot: &Snapshot, key: &ObjectKey) {
@@ -34,12 +48,26 @@ impl SnapshotCompiler {
         if written.rare().is_disabled {
             return;
         }
+        let closed = closed.map(|refusal| refusal.to_string());
+        self.compile_route_of(snapshot, object, written, closed.as_deref(), None);
+    }
+
+    /// Places the route that `object` is; `closed` has the reason why it answers 503.
+    pub(super) fn compile_route_of(
+        &mut self,
+        snapshot: &Snapshot,
+        object: &SnapshotObject,
+        written: &WrittenRoute,
+        closed: Option<&str>,
+        parent: Option<RouteParent<'_>>,
+    ) {
+        let key = object.key();
         let built = match closed {
-            None => self.build_route(snapshot, object, written),
-            Some(refusal) => {
+            None => self.build_route(snapshot, object, written, parent),
+            Some(reason) => {
                 let (_, service) = service_of(snapshot, written);
                 self.rule(object, written, service)
-                    .map(|rule| self.closed_route(snapshot, object, written, rule, refusal.to_string()))
+                    .map(|rule| self.closed_route(snapshot, object, written, rule, reason.to_owned()))
             }
         };
         match built {
@@ -54,7 +82,7 @@ impl SnapshotCompiler {
                     let route = self.closed_route(snapshot, object, written, rule, reason.clone());
                     self.place_route(key, route);
                 }
-                self.fault(key, reason);
+                self.fault(parent.map_or(key, |parent| parent.key), reason);
             }
         }
     }
@@ -66,7 +94,7 @@ impl SnapshotCompiler {
         self.current.router.insert(slot, rule);
     }
 
-    fn remove_route(&mut self, id: &Arc<str>) {
+    pub(super) fn remove_route(&mut self, id: &Arc<str>) {
         if let Some(slot) = self.current.route_slots.remove(id)
             && let Some(route) = self.current.routes.take(slot)
         {
@@ -109,6 +137,7 @@ impl SnapshotCompiler {
         snapshot: &Snapshot,
         object: &SnapshotObject,
         written: &WrittenRoute,
+        parent: Option<RouteParent<'_>>,
     ) -> Result<CompiledRoute, String> {
         let rare = written.rare();
         let (service_key, service) = service_of(snapshot, written);
@@ -118,7 +147,7 @@ impl SnapshotCompiler {
             Some(script) => self.script_chain(snapshot, object, script),
             None => {
                 let of_service = service.map(|service| &service.plugins);
-                self.route_chain(snapshot, object, written, of_service, service_key)
+                self.route_chain(snapshot, object, written, of_service, service_key, parent)
             }
         };
         let missing = match &written.service_id {
@@ -138,7 +167,7 @@ impl SnapshotCompiler {
         Ok(CompiledRoute {
             info,
             plugins,
-            upstream: self.upstream_slot(object, written, service_key, service),
+            upstream: self.upstream_slot(object, written, service_key, service, parent),
             timeouts: rare.timeout.as_ref().map(timeouts),
             enable_websocket: rare
                 .enable_websocket
@@ -192,6 +221,7 @@ impl SnapshotCompiler {
         written: &WrittenRoute,
         service: Option<&Plugins>,
         service_key: Option<&ObjectKey>,
+        parent: Option<RouteParent<'_>>,
     ) -> (Arc<Chain>, Option<Unavailable>) {
         let shared = written
             .plugin_config_id
@@ -202,8 +232,8 @@ impl SnapshotCompiler {
             return (self.empty_chain.clone(), Some(Unavailable::new(Cause::MissingReference, detail)));
         }
         let shared = shared.flatten();
-        let shared_key = shared.map(|shared| shared.key());
-        let shared = shared.map(|shared| shared.resource.plugins());
+        let shared_key = parent.map(|parent| parent.key).or(shared.map(|shared| shared.key()));
+        let shared = parent.map(|parent| parent.plugins).or(shared.map(|shared| shared.resource.plugins()));
         let mut instances = Vec::new();
         let mut missing = None;
         for effective in route_plugins(&written.rare().plugins, shared, service) {
@@ -219,7 +249,7 @@ impl SnapshotCompiler {
                 // A route must not run without a plugin that cannot be built, because the plugin may protect
                 // it.
                 Err(reason) => {
-                    self.fault(object.key(), reason.clone());
+                    self.fault(parent.map_or(object.key(), |parent| parent.key), reason.clone());
                     missing = Some(Unavailable::new(Cause::FaultyConfiguration, reason));
                 }
             }
@@ -237,6 +267,7 @@ impl SnapshotCompiler {
         written: &WrittenRoute,
         service_key: Option<&ObjectKey>,
         service: Option<&Service>,
+        parent: Option<RouteParent<'_>>,
     ) -> Option<u32> {
         let of = |key: &ObjectKey| self.current.upstream_slots.get(&*key.path()).copied();
         if let Some(id) = &written.upstream_id {
@@ -244,6 +275,9 @@ impl SnapshotCompiler {
         }
         if written.rare().upstream.is_some() {
             return of(object.key());
+        }
+        if let Some(parent) = parent.filter(|parent| parent.has_upstream) {
+            return of(parent.key);
         }
         let service = service?;
         match (&service.upstream_id, &service.upstream) {
@@ -301,13 +335,15 @@ fn rule(
     let methods = if methods.is_empty() { Ok(MethodSet::ANY) } else { MethodSet::from_names(&methods) };
     Rule::new(RuleInput {
         paths: written.uris.iter().map(|uri| uri.to_string()).collect(),
+        are_templates: rare.template_order.is_some(),
         hosts: hosts.iter().map(|host| host.to_string()).collect(),
         methods: methods.map_err(|error| error.to_string())?,
         remote_addrs: remote_addrs.transpose().map_err(|error| error.to_string())?,
         vars: vars.map_err(|error| error.to_string())?.map(Arc::new),
         condition,
         priority: rare.priority,
-        order: object.written.created_index,
+        order: (object.written.created_index << CONTRACT_ORDER_BITS)
+            | u64::from(rare.template_order.unwrap_or(0)),
     })
     .map_err(|error| error.to_string())
 }

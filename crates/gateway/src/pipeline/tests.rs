@@ -270,6 +270,7 @@ const TRAILER_MARK: PluginKind = PluginKind {
     is_global: false,
     check_stream: |_| Ok(()),
     check_proto: None,
+    check_contract: None,
     build: |_, _| Ok(Arc::new(TrailerMark)),
     stream: None,
     apis: &[],

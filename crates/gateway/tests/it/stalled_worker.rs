@@ -63,6 +63,7 @@ static STANDS: PluginKind = PluginKind {
     is_global: false,
     check_stream: |_| Ok(()),
     check_proto: None,
+    check_contract: None,
     build: |_, _| Ok(Arc::new(Stands)),
     stream: None,
     apis: &[],

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use contract::{ContractDocument, DocumentFault};
 use serde_json::Value;
 
 use crate::control_endpoint::ControlEndpoint;
@@ -19,6 +20,9 @@ pub type CheckWithMetadata = fn(&Value, Option<&Value>) -> Result<(), String>;
 
 /// A plugin's check of the content of a proto; the error is a sentence.
 pub type CheckProto = fn(&str) -> Result<(), String>;
+
+/// A plugin's check of the document of a contract; the error has the place.
+pub type CheckContract = fn(&ContractDocument) -> Result<(), DocumentFault>;
 
 /// A check of a configuration that holds values of its own, such as the instances that are running or loaded
 /// code; the error is a sentence.
@@ -116,6 +120,8 @@ pub struct PluginInfo {
     pub loaded_endpoints: Arc<[LoadedEndpoint]>,
     /// Its check of the content of a proto, if it reads them; the error is a sentence.
     pub check_proto: Option<CheckProto>,
+    /// Its check of the document of a contract, if it serves them.
+    pub check_contract: Option<CheckContract>,
 }
 
 impl PluginInfo {
@@ -148,6 +154,7 @@ impl PluginInfo {
             control_endpoints: &[],
             loaded_endpoints: Arc::default(),
             check_proto: None,
+            check_contract: None,
         }
     }
 

@@ -64,6 +64,15 @@ fn full(kind: ObjectKind) -> Value {
             "versions": [{"version": "a", "content": "c", "desc": "d", "create_time": 1, "author": "me"}],
             "canary": {"version": "b", "percent": 5.5, "vars": [["uri", "==", "/"]]},
         })),
+        ObjectKind::Contract => with(json!({
+            "kind": "openapi", "content": "c", "base_path": "/a", "upstream_base_path": "/b", "hosts": ["h"],
+            "upstream_id": "u", "upstream": upstream, "service_id": "s", "plugins": plugins,
+            "timeout": {"connect": 1, "send": 1, "read": 1},
+            "operations": {"a": {"plugins": plugins, "auth": {}, "upstream_id": 1, "request": "off", "response": "warn", "mock": "off",
+                "timeout": {"connect": 1, "send": 1, "read": 1}}},
+            "security": {"s": {}}, "unknown": "pass", "request": "warn", "response": "off", "headers": "declared",
+            "mock": "always", "docs": {"path": "/docs"}, "priority": 1, "status": 1,
+        })),
         ObjectKind::Proto => with(json!({"content": "c"})),
         ObjectKind::Ssl => with(json!({
             "type": "server", "sni": "a", "cert": pem, "key": pem, "certs": [pem], "keys": [pem], "status": 1,

@@ -35,6 +35,28 @@ pub(super) fn check_as(
     each(catalog, Subsystem::Http, schema_type, object, findings);
 }
 
+/// Checks the plugins at `place` of an object.
+pub(super) fn check_at(catalog: &PluginCatalog, object: &Value, place: &str, findings: &mut Findings) {
+    let plugins = object.pointer(place).and_then(Value::as_object);
+    for (name, config) in plugins.into_iter().flatten() {
+        one(catalog, Subsystem::Http, SchemaType::Plugin, name, config, place, findings);
+    }
+}
+
+/// Checks plugins that stand in a text of their own.
+///
+/// # Errors
+/// The first fault, with the place of the field in front.
+pub(crate) fn plugins_of(catalog: &PluginCatalog, plugins: &Value) -> Result<(), String> {
+    let mut findings = Findings::default();
+    check_at(catalog, plugins, "", &mut findings);
+    let refusal = match findings.into_result() {
+        Ok(()) => return Ok(()),
+        Err(refusal) => refusal,
+    };
+    Err(refusal.faults().first().map(ToString::to_string).unwrap_or_default())
+}
+
 fn each(
     catalog: &PluginCatalog,
     subsystem: Subsystem,
@@ -43,7 +65,7 @@ fn each(
     findings: &mut Findings,
 ) {
     for (name, config) in object.get("plugins").and_then(Value::as_object).into_iter().flatten() {
-        one(catalog, subsystem, schema_type, name, config, findings);
+        one(catalog, subsystem, schema_type, name, config, "/plugins", findings);
     }
 }
 
@@ -53,10 +75,11 @@ fn one(
     schema_type: SchemaType,
     name: &str,
     config: &Value,
+    place: &str,
     findings: &mut Findings,
 ) {
     let prefix = invalid_plugins_prefix(schema_type);
-    let pointer = extend_pointer("/plugins", name);
+    let pointer = extend_pointer(place, name);
     if !config.is_object() {
         let reason = format!("invalid plugin conf {config} for plugin [{name}]");
         findings.add_worded(CheckStage::Plugins, pointer, reason.clone(), format!("{prefix}{reason}"));

@@ -41,7 +41,7 @@ pub(super) fn check_route(catalog: &PluginCatalog, route: &Value, findings: &mut
 /// Checks a service.
 pub(super) fn check_service(catalog: &PluginCatalog, service: &Value, findings: &mut Findings) {
     common(catalog, service, findings);
-    hosts(service, findings);
+    check_hosts(service, findings);
 }
 
 fn common(catalog: &PluginCatalog, object: &Value, findings: &mut Findings) {
@@ -129,11 +129,11 @@ fn paths_without_effect(catalog: &PluginCatalog, route: &Value, findings: &mut F
     }
 }
 
-/// A service's hosts are of the form that the router takes.
-fn hosts(service: &Value, findings: &mut Findings) {
+/// Hosts of a service or a contract are of the form that the router takes.
+pub(super) fn check_hosts(service: &Value, findings: &mut Findings) {
     let (hosts, places) = texts(service, "host", "hosts");
     if hosts.len() > HOSTS_MAX {
-        findings.add(CheckStage::Expressions, "/hosts", "a service has at most 10,000 hosts");
+        findings.add(CheckStage::Expressions, "/hosts", "there are at most 10,000 hosts");
         return;
     }
     for (host, pointer) in hosts.iter().zip(places) {

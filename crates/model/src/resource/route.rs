@@ -34,6 +34,16 @@ impl Route {
         static DEFAULT: LazyLock<RouteRare> = LazyLock::new(RouteRare::default);
         self.rare.as_deref().unwrap_or(&DEFAULT)
     }
+
+    /// A route that a contract is made of.
+    pub(crate) fn of_contract(
+        uris: OneOrMany<Box<str>>,
+        upstream_id: Option<Id>,
+        service_id: Option<Id>,
+        rare: RouteRare,
+    ) -> Route {
+        Route { uris, upstream_id, service_id, plugin_config_id: None, rare: Some(Box::new(rare)) }
+    }
 }
 
 /// Fields that most routes do not have.
@@ -53,6 +63,9 @@ pub struct RouteRare {
     pub script: Option<Box<str>>,
     /// Higher goes first among routes of the same path.
     pub priority: i64,
+    /// Its place among the routes of its contract, where paths are templates (`/pets/{id}`); none: a route
+    /// that a user wrote.
+    pub template_order: Option<u32>,
     /// Whether it is off and matches nothing.
     pub is_disabled: bool,
     /// Its timeouts, over those of the upstream.
@@ -163,6 +176,7 @@ impl From<RouteForm> for Route {
             condition: form.filter_func,
             script: form.script,
             priority: form.priority,
+            template_order: None,
             is_disabled: !form.status,
             timeout: form.timeout,
             enable_websocket: form.enable_websocket,

@@ -23,6 +23,7 @@ pub(super) fn form(
         ObjectKind::Route => route(catalog, written, value)?,
         ObjectKind::Service => kept(value, &SERVICE_FIELDS),
         ObjectKind::Ssl => return ssl(written, value),
+        ObjectKind::Contract => return contract(written, value),
         ObjectKind::GlobalRule => json!({ "id": written.key.own_id(), "plugins": {} }),
         _ => return None,
     };
@@ -76,6 +77,19 @@ fn ssl(written: &WrittenObject, value: &Value) -> Option<Arc<SnapshotObject>> {
     Some(Arc::new(SnapshotObject::new(written.clone(), resource, Box::default(), Box::default())))
 }
 
+/// The hosts and the base path of a contract, of which no operation is served. None where neither is known,
+/// because then every request would be its own.
+fn contract(written: &WrittenObject, value: &Value) -> Option<Arc<SnapshotObject>> {
+    let mut form = kept(value, &CONTRACT_FIELDS);
+    form["content"] = "".into();
+    let Ok(Resource::Contract(mut contract)) = Resource::read(ObjectKind::Contract, &form) else {
+        return None;
+    };
+    contract.routes = Arc::new(crate::contract::closed_routes(&written.key, &contract)?);
+    let resource = Resource::Contract(contract);
+    Some(Arc::new(SnapshotObject::new(written.clone(), resource, Box::default(), Box::default())))
+}
+
 /// Whether a handshake can ask for the name, with an asterisk only in front.
 fn is_server_name(name: &str) -> bool {
     let rest = name.strip_prefix('*').unwrap_or(name);
@@ -92,6 +106,8 @@ fn kept(value: &Value, fields: &[&str]) -> Value {
 /// that the route is closed for all requests that the other fields match.
 const MATCH_FIELDS: [&str; 10] =
     ["uri", "uris", "host", "hosts", "methods", "remote_addr", "remote_addrs", "vars", "priority", "status"];
+/// The fields of a contract that decide which requests are its routes', besides the document.
+const CONTRACT_FIELDS: [&str; 5] = ["base_path", "hosts", "service_id", "priority", "status"];
 /// The fields of a service that decide which requests are its routes'.
 const SERVICE_FIELDS: [&str; 1] = ["hosts"];
 

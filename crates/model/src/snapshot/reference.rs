@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Snapshot;
+use crate::contract::CONTRACT_ID_FIELD;
 use crate::fault::{CheckStage, Findings};
 use crate::resource::{Resource, SslType, UpstreamConfig};
 use crate::{ConfigFault, Id, ObjectKey, ObjectKind};
@@ -148,6 +149,20 @@ pub(super) fn list_object_references(key: &ObjectKey, resource: &Resource) -> Ve
         Resource::Consumer(consumer) => {
             add("/group_id", ObjectKind::ConsumerGroup, consumer.group_id.as_ref())
         }
+        Resource::Contract(contract) => {
+            add("/upstream_id", ObjectKind::Upstream, contract.upstream_id.as_ref());
+            add("/service_id", ObjectKind::Service, contract.service_id.as_ref());
+            for id in contract.routes.upstream_ids() {
+                if Some(id) != contract.upstream_id.as_ref() {
+                    add("/operations", ObjectKind::Upstream, Some(id));
+                }
+            }
+            add(
+                "/upstream/tls/client_cert_id",
+                ObjectKind::Ssl,
+                client_certificate(contract.upstream.as_deref()),
+            );
+        }
         Resource::Credential(_) => {
             let consumer = key.consumer_key();
             references.extend(consumer.map(|target| Reference { pointer: "", target }));
@@ -233,8 +248,9 @@ fn add_mentions(value: &Value, found: &mut Vec<ObjectKey>) {
 }
 
 /// The fields by which plugin configurations name other objects.
-const MENTIONS: [(&str, ObjectKind); 3] = [
+const MENTIONS: [(&str, ObjectKind); 4] = [
     ("upstream_id", ObjectKind::Upstream),
     ("proto_id", ObjectKind::Proto),
     ("client_cert_id", ObjectKind::Ssl),
+    (CONTRACT_ID_FIELD, ObjectKind::Contract),
 ];

@@ -26,7 +26,14 @@ pub(super) fn faults<'a>(
     let mut ranked: Vec<(Vec<u8>, SchemaFault)> = errors
         .flat_map(|error| {
             let rank = rank(error.schema_path());
-            worded(&error, schema, value).into_iter().map(move |fault| (rank.clone(), fault))
+            let rule = rule(&error);
+            let with_rule = move |mut fault: SchemaFault| {
+                if fault.rule.is_empty() {
+                    fault.rule = rule.clone();
+                }
+                (rank.clone(), fault)
+            };
+            worded(&error, schema, value).into_iter().map(with_rule)
         })
         .collect();
     ranked.sort_by(|left, right| left.0.cmp(&right.0));
@@ -37,6 +44,12 @@ pub(super) fn faults<'a>(
     let said: HashSet<String> = faults.iter().filter_map(alternatives::place_of_sentence).collect();
     faults.retain(|fault| fault.clarity != Clarity::Listed || !said.contains(&fault.pointer));
     faults
+}
+
+/// The keyword that failed.
+fn rule(error: &ValidationError<'_>) -> Box<str> {
+    let keyword = error.schema_path().as_str().rsplit('/').next().unwrap_or_default();
+    if keyword == COUNTED_PATTERN { "pattern".into() } else { keyword.into() }
 }
 
 /// Where along the Lua validator's walk a fault is met: a rank for each step down the schema.

@@ -107,6 +107,10 @@ fn object_is_checked_and_not_stored() {
         let body = match kind {
             model::ObjectKind::Consumer => json!({"username": "a", "no_such_field": 1}),
             model::ObjectKind::Proto => json!({"content": "a", "no_such_field": 1}),
+            model::ObjectKind::Contract => {
+                let content = "openapi: 3.1.0\npaths: {}";
+                json!({"content": content, "plugins": {}, "no_such_field": 1})
+            }
             model::ObjectKind::Extension => json!({"language": "tiny", "content": "a", "no_such_field": 1}),
             model::ObjectKind::GlobalRule
             | model::ObjectKind::PluginConfig

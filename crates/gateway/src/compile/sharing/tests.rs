@@ -44,6 +44,7 @@ static COUNTED: PluginKind = PluginKind {
     is_global: false,
     check_stream: |_| Ok(()),
     check_proto: Some(|_| Ok(())),
+    check_contract: None,
     build: |_, _| {
         BUILT.fetch_add(1, Ordering::SeqCst);
         Ok(Arc::new(ConnectionGuard))

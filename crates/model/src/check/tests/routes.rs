@@ -153,7 +153,7 @@ fn lists_of_hosts_and_addresses_are_limited() {
         |count: usize| check::value(&catalog(), ObjectKind::Service, &json!({"hosts": hosts(count)}));
     assert!(service(10_000).is_ok());
     let refused = service(10_001).unwrap_err();
-    assert_eq!(refused.contract_message(), "a service has at most 10,000 hosts");
+    assert_eq!(refused.contract_message(), "there are at most 10,000 hosts");
     let addresses = |count: u32| {
         (0..count).map(|number| std::net::Ipv4Addr::from(number).to_string()).collect::<Vec<_>>()
     };
