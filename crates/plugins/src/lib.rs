@@ -17,6 +17,7 @@ mod brotli;
 mod clickhouse_logger;
 mod client_control;
 mod consumer_restriction;
+mod contract;
 mod cors;
 mod csrf;
 mod data_mask;
@@ -193,6 +194,7 @@ pub const ALL: &[&PluginKind] = &[
     &redirect::KIND,
     &response_rewrite::KIND,
     &oas_validator::KIND,
+    &contract::KIND,
     &degraphql::KIND,
     &grpc_transcode::KIND,
     &grpc_web::KIND,

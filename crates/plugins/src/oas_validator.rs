@@ -5,7 +5,8 @@
 //!
 //! ```json
 //! {
-//!   "spec": "{\"openapi\":\"3.0.2\",\"info\":{\"title\":\"Pets\",\"version\":\"1\"},\"paths\":{\"/pets/{id}\":{\"put\":{\"parameters\":[{\"name\":\"id\",\"in\":\"path\",\"required\":true,\"schema\":{\"type\":\"integer\"}}],\"requestBody\":{\"required\":true,\"content\":{\"application/json\":{\"schema\":{\"type\":\"object\",\"required\":[\"name\"],\"properties\":{\"name\":{\"type\":\"string\"}}}}}},\"responses\":{\"200\":{\"description\":\"saved\"}}}}}}",
+//!   "spec":
+//! "{\"openapi\":\"3.0.2\",\"info\":{\"title\":\"Pets\",\"version\":\"1\"},\"paths\":{\"/pets/{id}\":{\"put\":{\"parameters\":[{\"name\":\"id\",\"in\":\"path\",\"required\":true,\"schema\":{\"type\":\"integer\"}}],\"requestBody\":{\"required\":true,\"content\":{\"application/json\":{\"schema\":{\"type\":\"object\",\"required\":[\"name\"],\"properties\":{\"name\":{\"type\":\"string\"}}}}}},\"responses\":{\"200\":{\"description\":\"saved\"}}}}}}",
 //!   "verbose_errors": true
 //! }
 //! ```
@@ -41,11 +42,8 @@
 //! `skip_request_header_validation` (cookies are fields too), `skip_query_param_validation` and
 //! `skip_path_params_validation` leave out a part.
 
-mod body;
 mod document;
-mod parameters;
 mod paths;
-mod schemas;
 mod source;
 
 use std::cell::RefCell;
@@ -61,10 +59,11 @@ use serde_json::{Map, Value};
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
+use crate::shared::openapi::operation::OasOperation;
+use crate::shared::openapi::parameters::{ParameterLocation, ParameterSources, decoded_arguments};
 use crate::shared::outages::Outages;
 use crate::shared::side_thread;
-use document::{OasDocument, OasOperation};
-use parameters::{ParameterLocation, ParameterSources, decoded_arguments};
+use document::OasDocument;
 use source::RemoteDocument;
 
 /// The plugin.

@@ -25,6 +25,7 @@ pub(crate) mod logger;
 #[cfg(test)]
 mod nesting;
 pub(crate) mod networks;
+pub(crate) mod openapi;
 pub(crate) mod outages;
 pub(crate) mod patterns;
 pub(crate) mod redis;

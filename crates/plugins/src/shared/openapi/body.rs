@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use jsonx::Bounds;
-use model::validate::SchemaSteps;
+use model::validate::{SchemaFault, SchemaSteps};
 use serde_json::{Map, Value};
 
-use super::document::is_json;
+use super::operation::is_json;
 use super::parameters::{coerced, decoded_arguments};
 use super::schemas::{TypedSchema, ValueTypes};
 
@@ -18,20 +18,20 @@ const VALUES_MAX: usize = 1_000_000;
 const BOUNDS: Bounds = Bounds::BODY.with_values(VALUES_MAX);
 
 /// The rule for the bodies of an operation.
-pub(super) struct BodyRule {
-    pub(super) is_required: bool,
-    pub(super) media: Box<[MediaRule]>,
+pub(crate) struct BodyRule {
+    pub(crate) is_required: bool,
+    pub(crate) media: Box<[MediaRule]>,
 }
 
 /// The rule for one media type.
-pub(super) struct MediaRule {
+pub(crate) struct MediaRule {
     /// In lower case, without parameters; it may end in `/*`.
     name: Box<str>,
     schema: Option<Arc<TypedSchema>>,
 }
 
 impl MediaRule {
-    pub(super) fn new(media_type: &str, schema: Option<Arc<TypedSchema>>) -> MediaRule {
+    pub(crate) fn new(media_type: &str, schema: Option<Arc<TypedSchema>>) -> MediaRule {
         MediaRule { name: plain(media_type).into(), schema }
     }
 
@@ -52,45 +52,95 @@ fn plain(media_type: &str) -> String {
 
 impl BodyRule {
     /// The first fault of a body.
-    pub(super) fn fault(
+    pub(crate) fn fault(
         &self,
         content_type: Option<&[u8]>,
         body: &[u8],
         steps: &mut SchemaSteps,
     ) -> Option<String> {
+        match self.read(content_type, body) {
+            Ok(None) => None,
+            Ok(Some((schema, value))) => {
+                schema.schema.fault(&value, steps).map(|fault| format!("body: {fault}"))
+            }
+            Err(fault) => Some(fault),
+        }
+    }
+
+    /// All faults of a body.
+    pub(crate) fn faults(
+        &self,
+        content_type: Option<&[u8]>,
+        body: &[u8],
+        steps: &mut SchemaSteps,
+    ) -> Vec<SchemaFault> {
+        match self.read(content_type, body) {
+            Ok(None) => Vec::new(),
+            Ok(Some((schema, value))) => schema.schema.faults(&value, steps),
+            Err(reason) => vec![SchemaFault::of_rule("content", reason)],
+        }
+    }
+
+    /// Whether a body of this media type has a schema that says something about it.
+    pub(crate) fn checks(&self, content_type: Option<&[u8]>) -> bool {
+        let media_type = content_type.map(|text| plain(&String::from_utf8_lossy(text)));
+        let media_type = media_type.as_deref().unwrap_or("application/json");
+        let rule = self.rule(media_type);
+        rule.is_none_or(|rule| {
+            rule.schema.is_some() && (is_json(media_type) || media_type.starts_with("text/"))
+        })
+    }
+
+    /// The most exact rule for a media type.
+    fn rule(&self, media_type: &str) -> Option<&MediaRule> {
+        let rules = self.media.iter().filter(|rule| rule.fits(media_type) > 0);
+        rules.max_by_key(|rule| rule.fits(media_type))
+    }
+
+    /// The value of a body with the schema that it has to obey; none where nothing is known of it.
+    ///
+    /// # Errors
+    /// The body cannot be read, or the document has no such body.
+    fn read(
+        &self,
+        content_type: Option<&[u8]>,
+        body: &[u8],
+    ) -> Result<Option<(&TypedSchema, Value)>, String> {
         if body.is_empty() {
-            return self.is_required.then(|| "request body is required".to_owned());
+            return match self.is_required {
+                true => Err("request body is required".to_owned()),
+                false => Ok(None),
+            };
         }
         let media_type = match content_type {
             Some(text) => plain(&String::from_utf8_lossy(text)),
             None => "application/json".to_owned(),
         };
-        let rule = self.media.iter().filter(|rule| rule.fits(&media_type) > 0);
-        let Some(rule) = rule.max_by_key(|rule| rule.fits(&media_type)) else {
-            return Some(format!("content type {media_type} is not in the document"));
+        let Some(rule) = self.rule(&media_type) else {
+            return Err(format!("content type {media_type} is not in the document"));
         };
-        let schema = rule.schema.as_ref()?;
+        let Some(schema) = rule.schema.as_deref() else { return Ok(None) };
         let value = match &*media_type {
             name if is_json(name) => match jsonx::parse(body, BOUNDS) {
                 // The upstream could read the other one.
                 Ok(parsed) if parsed.repeats_names => {
-                    return Some("the body has two members with one name".to_owned());
+                    return Err("the body has two members with one name".to_owned());
                 }
                 Ok(parsed) => parsed.value.to_serde(),
-                Err(error) if error.is_excess() => return Some(format!("the body has {error}")),
-                Err(error) => return Some(format!("the body is not JSON: {error}")),
+                Err(error) if error.is_excess() => return Err(format!("the body has {error}")),
+                Err(error) => return Err(format!("the body is not JSON: {error}")),
             },
             "application/x-www-form-urlencoded"
                 if body.iter().filter(|byte| **byte == b'&').count() >= VALUES_MAX =>
             {
-                return Some(format!("the body has more than {VALUES_MAX} values"));
+                return Err(format!("the body has more than {VALUES_MAX} values"));
             }
             "application/x-www-form-urlencoded" => form(body, &schema.types),
             name if name.starts_with("text/") => String::from_utf8_lossy(body).into_owned().into(),
             // Of other types nothing is known that a schema could check.
-            _ => return None,
+            _ => return Ok(None),
         };
-        schema.schema.fault(&value, steps).map(|fault| format!("body: {fault}"))
+        Ok(Some((schema, value)))
     }
 }
 
@@ -123,7 +173,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::oas_validator::schemas::Schemas;
+    use crate::shared::openapi::schemas::Schemas;
 
     #[test]
     fn body_is_checked_by_its_media_type() {

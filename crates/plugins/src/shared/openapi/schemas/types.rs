@@ -12,22 +12,22 @@ const SCHEMAS_MAX: usize = 2_000;
 
 /// The types that a schema names, as far as a text is read by them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::oas_validator) struct ValueTypes {
-    pub(in crate::oas_validator) number: bool,
-    pub(in crate::oas_validator) boolean: bool,
-    pub(in crate::oas_validator) text: bool,
-    pub(in crate::oas_validator) null: bool,
+pub(crate) struct ValueTypes {
+    pub(crate) number: bool,
+    pub(crate) boolean: bool,
+    pub(crate) text: bool,
+    pub(crate) null: bool,
     /// The types of items, if the value may be a list.
-    pub(in crate::oas_validator) items: Option<Box<ValueTypes>>,
+    pub(crate) items: Option<Box<ValueTypes>>,
     /// The types of properties, if the value may be an object.
-    pub(in crate::oas_validator) properties: Option<Vec<(String, ValueTypes)>>,
+    pub(crate) properties: Option<Vec<(String, ValueTypes)>>,
     /// The types of other properties, if the value may be an object that has such.
-    pub(in crate::oas_validator) others: Option<Box<ValueTypes>>,
+    pub(crate) others: Option<Box<ValueTypes>>,
 }
 
 impl<'d> Schemas<'d> {
     /// The types that the schema names.
-    pub(super) fn types_of(&self, written: &'d Value, place: &str) -> Result<ValueTypes, String> {
+    pub(crate) fn types_of(&self, written: &'d Value, place: &str) -> Result<ValueTypes, String> {
         self.types_left.set(SCHEMAS_MAX);
         self.types(written, place, 0)
     }

@@ -3,14 +3,14 @@
 
 use serde_json::{Map, Value, json};
 
-/// A property that is read only does not have to be in a request.
-pub(super) fn without_read_only(fields: &Map<String, Value>, translated: &mut Map<String, Value>) {
-    let is_read_only = |name: &Value| {
+/// A property with `mark` does not have to be there: `readOnly` in a request, `writeOnly` in a response.
+pub(crate) fn without_required(mark: &str, fields: &Map<String, Value>, translated: &mut Map<String, Value>) {
+    let is_marked = |name: &Value| {
         let property = fields.get("properties").and_then(|all| all.get(name.as_str()?));
-        property.is_some_and(|property| property.get("readOnly") == Some(&Value::Bool(true)))
+        property.is_some_and(|property| property.get(mark) == Some(&Value::Bool(true)))
     };
     let Some(Value::Array(required)) = translated.get_mut("required") else { return };
-    required.retain(|name| !is_read_only(name));
+    required.retain(|name| !is_marked(name));
     // Draft 4 allows no empty list.
     if required.is_empty() {
         translated.remove("required");
@@ -18,7 +18,7 @@ pub(super) fn without_read_only(fields: &Map<String, Value>, translated: &mut Ma
 }
 
 /// `nullable` of OpenAPI 3.0, which counts beside a `type` only.
-pub(super) fn allow_null(schema: &mut Map<String, Value>) {
+pub(crate) fn allow_null(schema: &mut Map<String, Value>) {
     if let Some(Value::String(name)) = schema.get("type") {
         schema.insert("type".to_owned(), json!([name, "null"]));
         if let Some(Value::Array(allowed)) = schema.get_mut("enum")
@@ -30,7 +30,7 @@ pub(super) fn allow_null(schema: &mut Map<String, Value>) {
 }
 
 /// Puts `value` at a pointer into objects, which are made where they are missing.
-pub(super) fn insert(root: &mut Value, pointer: &str, value: Value) {
+pub(crate) fn insert(root: &mut Value, pointer: &str, value: Value) {
     let mut target = root;
     for step in pointer.split('/').skip(1) {
         let step = step.replace("~1", "/").replace("~0", "~");

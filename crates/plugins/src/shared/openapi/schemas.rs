@@ -12,9 +12,9 @@ use std::sync::Arc;
 use model::validate::UserSchema;
 use serde_json::{Map, Value, json};
 
-use forms::{allow_null, insert, without_read_only};
+use forms::{allow_null, insert, without_required};
 
-pub(super) use types::ValueTypes;
+pub(crate) use types::ValueTypes;
 
 /// Parts that one schema may refer to, all together.
 const PARTS_MAX: usize = 2_000;
@@ -50,10 +50,12 @@ const NOTES: &[&str] =
     &["example", "examples", "xml", "externalDocs", "discriminator", "nullable", "readOnly"];
 
 /// Compiles the schemas of one document; equal ones are compiled once.
-pub(super) struct Schemas<'d> {
+pub(crate) struct Schemas<'d> {
     document: &'d Value,
     /// OpenAPI 3.1, which has the schemas of JSON Schema 2020-12.
     is_31: bool,
+    /// Properties with this mark need not be there.
+    optional_mark: &'static str,
     compiled: HashMap<String, Arc<TypedSchema>>,
     /// Parts that the schemas so far refer to.
     parts: usize,
@@ -62,21 +64,33 @@ pub(super) struct Schemas<'d> {
 }
 
 /// A schema, and the types of a value that obeys it.
-pub(super) struct TypedSchema {
-    pub(super) schema: UserSchema,
-    pub(super) types: ValueTypes,
+pub(crate) struct TypedSchema {
+    pub(crate) schema: UserSchema,
+    pub(crate) types: ValueTypes,
 }
 
 impl<'d> Schemas<'d> {
-    pub(super) fn new(document: &'d Value, is_31: bool) -> Schemas<'d> {
-        Schemas { document, is_31, compiled: HashMap::new(), parts: 0, types_left: Cell::new(0) }
+    pub(crate) fn new(document: &'d Value, is_31: bool) -> Schemas<'d> {
+        Schemas {
+            document,
+            is_31,
+            optional_mark: "readOnly",
+            compiled: HashMap::new(),
+            parts: 0,
+            types_left: Cell::new(0),
+        }
+    }
+
+    /// For values of responses instead of requests.
+    pub(crate) fn for_responses(self) -> Schemas<'d> {
+        Schemas { optional_mark: "writeOnly", ..self }
     }
 
     /// Follows a reference at `written`, if there is one; the place of what it leads to is given as well.
     ///
     /// # Errors
     /// It leads nowhere, out of the document, or in a circle.
-    pub(super) fn resolve(&self, written: &'d Value, place: &str) -> Result<(&'d Value, String), String> {
+    pub(crate) fn resolve(&self, written: &'d Value, place: &str) -> Result<(&'d Value, String), String> {
         let (mut target, mut at) = (written, place.to_owned());
         for _ in 0..HOPS_MAX {
             let Some(reference) = target.get("$ref").and_then(Value::as_str) else { return Ok((target, at)) };
@@ -110,7 +124,7 @@ impl<'d> Schemas<'d> {
     ///
     /// # Errors
     /// The fault, with its place.
-    pub(super) fn compile(&mut self, written: &'d Value, place: &str) -> Result<Arc<TypedSchema>, String> {
+    pub(crate) fn compile(&mut self, written: &'d Value, place: &str) -> Result<Arc<TypedSchema>, String> {
         let key = written.to_string();
         if let Some(known) = self.compiled.get(&key) {
             return Ok(known.clone());
@@ -198,7 +212,7 @@ impl<'d> Schemas<'d> {
             };
             translated.insert(name.clone(), value);
         }
-        without_read_only(fields, &mut translated);
+        without_required(self.optional_mark, fields, &mut translated);
         if !self.is_31 && fields.get("nullable") == Some(&Value::Bool(true)) {
             allow_null(&mut translated);
         }
@@ -234,7 +248,7 @@ fn list<'d>(
 }
 
 /// A step of a JSON pointer.
-pub(super) fn escape_pointer_token(step: &str) -> String {
+pub(crate) fn escape_pointer_token(step: &str) -> String {
     step.replace('~', "~0").replace('/', "~1")
 }
 
@@ -257,7 +271,7 @@ fn uri_escaped(pointer: &str) -> String {
 }
 
 /// A fault with its place.
-pub(super) fn fault(place: &str, reason: &str) -> String {
+pub(crate) fn fault(place: &str, reason: &str) -> String {
     let mut end = place.len().min(PLACE_BYTES_MAX);
     while !place.is_char_boundary(end) {
         end -= 1;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jsonx::Bounds;
 use message::Headers;
-use model::validate::SchemaSteps;
+use model::validate::{SchemaFault, SchemaSteps};
 use serde_json::{Map, Value};
 
 use super::schemas::{TypedSchema, ValueTypes};
@@ -21,7 +21,7 @@ const DOUBLED: &str = "it is there more than once";
 
 /// Where a parameter is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ParameterLocation {
+pub(crate) enum ParameterLocation {
     Path,
     Query,
     Header,
@@ -30,7 +30,7 @@ pub(super) enum ParameterLocation {
 
 /// How a list or an object is written as a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Style {
+pub(crate) enum Style {
     /// With commas: `simple`, and `form` that is not exploded.
     Commas,
     /// With a name for each value: `form`, exploded.
@@ -44,35 +44,47 @@ pub(super) enum Style {
 }
 
 /// A parameter.
-pub(super) struct Parameter {
-    pub(super) name: Box<str>,
-    pub(super) place: ParameterLocation,
-    pub(super) is_required: bool,
-    pub(super) style: Style,
-    pub(super) schema: Option<Arc<TypedSchema>>,
+pub(crate) struct Parameter {
+    pub(crate) name: Box<str>,
+    pub(crate) place: ParameterLocation,
+    pub(crate) is_required: bool,
+    pub(crate) style: Style,
+    pub(crate) schema: Option<Arc<TypedSchema>>,
 }
 
 /// The parts of a request that parameters are read from.
-pub(super) struct ParameterSources<'r> {
-    pub(super) path: &'r [(&'r str, &'r str)],
+pub(crate) struct ParameterSources<'r> {
+    pub(crate) path: &'r [(&'r str, &'r str)],
     /// The arguments, decoded.
-    pub(super) query: &'r [(String, String)],
-    pub(super) headers: &'r Headers,
+    pub(crate) query: &'r [(String, String)],
+    pub(crate) headers: &'r Headers,
     /// All parameters of the operation.
-    pub(super) parameters: &'r [Parameter],
+    pub(crate) parameters: &'r [Parameter],
     /// The steps that the checks of all parameters may take.
-    pub(super) steps: RefCell<SchemaSteps>,
+    pub(crate) steps: RefCell<SchemaSteps>,
 }
 
 /// The arguments of a query, decoded.
-pub(super) fn decoded_arguments(query: &[u8]) -> Vec<(String, String)> {
+pub(crate) fn decoded_arguments(query: &[u8]) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(&decode(bytes)).into_owned();
     arguments(query).map(|(_, name, value)| (text(name), text(value))).collect()
 }
 
+impl ParameterLocation {
+    /// As a document writes it.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            ParameterLocation::Path => "path",
+            ParameterLocation::Query => "query",
+            ParameterLocation::Header => "header",
+            ParameterLocation::Cookie => "cookie",
+        }
+    }
+}
+
 impl Parameter {
     /// The first fault of the parameter in a request.
-    pub(super) fn fault(&self, parts: &ParameterSources<'_>) -> Option<String> {
+    pub(crate) fn fault(&self, parts: &ParameterSources<'_>) -> Option<String> {
         let texts = self.texts(parts);
         let Some(value) = self.value(&texts, parts) else {
             return self.is_required.then(|| format!("{} is required", self.label()));
@@ -83,6 +95,20 @@ impl Parameter {
             (Ok(_), None) => None,
         };
         fault.map(|fault| format!("{}: {fault}", self.label()))
+    }
+
+    /// All faults of the parameter in a request.
+    pub(crate) fn faults(&self, parts: &ParameterSources<'_>) -> Vec<SchemaFault> {
+        let of_text = |reason: String| vec![SchemaFault::of_rule("style", reason)];
+        let texts = self.texts(parts);
+        match (self.value(&texts, parts), &self.schema) {
+            (None, _) if self.is_required => {
+                vec![SchemaFault::of_rule("required", "it is required")]
+            }
+            (None, _) | (Some(Ok(_)), None) => Vec::new(),
+            (Some(Err(fault)), _) => of_text(fault),
+            (Some(Ok(value)), Some(schema)) => schema.schema.faults(&value, &mut parts.steps.borrow_mut()),
+        }
     }
 
     fn label(&self) -> String {
@@ -221,7 +247,7 @@ fn number_of(text: &str) -> Option<serde_json::Number> {
 }
 
 /// The value of a text by the types that it may have; a text that is none of them stays one.
-pub(super) fn coerced(text: &str, types: &ValueTypes) -> Value {
+pub(crate) fn coerced(text: &str, types: &ValueTypes) -> Value {
     if types.number {
         // Only a number of JSON, so that the upstream reads the same.
         if let Some(number) = number_of(text) {

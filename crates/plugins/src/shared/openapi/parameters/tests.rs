@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::oas_validator::schemas::Schemas;
+use crate::shared::openapi::schemas::Schemas;
 
 fn parameter(place: ParameterLocation, style: Style, schema: Value) -> Parameter {
     let document = json!({});
