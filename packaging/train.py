@@ -10,7 +10,7 @@ from pathlib import Path
 import program
 from tools import REPOSITORY, Failure, require, run
 
-# What gateways do most, with each protocol: the branches that these scenarios take are those that are laid out as the way
+# The most frequent work of gateways, with each protocol: the branches that these scenarios take are laid out as the way
 # straight on. The laboratory's origin and load are the same program and are counted, too.
 SCENARIOS = [
     "small", "page", "connections-256", "routes-1000", "short-connections", "slow-origin-20", "failing-origin", "changes",
@@ -19,7 +19,7 @@ SCENARIOS = [
     "websocket", "tcp-messages", "tcp-connections", "udp-datagrams",
 ]  # fmt: skip
 SECONDS = 2
-# What the laboratory sends requests with, besides itself.
+# The programs with which the laboratory sends requests, besides itself.
 LOADS = ["wrk", "h2load"]
 
 

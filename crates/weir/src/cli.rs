@@ -8,6 +8,7 @@
 mod apply;
 mod check;
 mod completions;
+mod contract;
 mod doctor;
 pub(crate) mod explain;
 mod history;
@@ -59,6 +60,7 @@ enum WeirCommand {
     History(history::HistoryArguments),
     Rollback(rollback::RollbackArguments),
     Plugin(Box<plugin::PluginArguments>),
+    Contract(contract::ContractArguments),
     /// Serve a built-in echo origin, to try the gateway with
     Origin(origin::OriginArguments),
     Status(status::StatusArguments),
@@ -102,6 +104,7 @@ impl WeirCommand {
             Self::History(arguments) => history::execute_history(&arguments),
             Self::Rollback(arguments) => rollback::execute_rollback(&arguments),
             Self::Plugin(arguments) => plugin::execute_plugin(*arguments),
+            Self::Contract(arguments) => contract::execute_contract(&arguments),
             Self::Origin(arguments) => origin::execute_origin(arguments).map(|()| ExitCode::SUCCESS),
             Self::Status(arguments) => status::execute_status(&arguments),
             Self::Top(arguments) => top::execute_top(&arguments),

@@ -275,7 +275,7 @@ const APISIX_KEYS: [&str; 4] = ["apisix", "deployment", "nginx_config", "plugin_
 const GROUPS: [&str; 1] = ["acme"];
 
 /// Top-level keys of a resources file (contract 2.2).
-const RESOURCE_KEYS: [&str; 14] = [
+const RESOURCE_KEYS: [&str; 15] = [
     "routes",
     "services",
     "upstreams",
@@ -290,4 +290,5 @@ const RESOURCE_KEYS: [&str; 14] = [
     "stream_routes",
     "secrets",
     "extensions",
+    "contracts",
 ];

@@ -71,6 +71,7 @@ mod names;
 mod oas_validator;
 mod observability;
 mod openapi;
+mod openapi_contracts;
 mod openid_connect;
 mod outliers;
 mod packaging;

@@ -123,7 +123,7 @@ fn unusable_settings_are_reported_by_line() {
         );
         check(
             "things: []\n",
-            "weir.yaml:1: things: `things` is no kind of object; known are extensions, upstreams, plugin_configs, consumer_groups, global_rules, plugin_metadata, ssls, protos, secrets, services, consumers, routes, stream_routes\n",
+            "weir.yaml:1: things: `things` is no kind of object; known are extensions, upstreams, plugin_configs, consumer_groups, global_rules, plugin_metadata, ssls, protos, secrets, services, consumers, routes, contracts, stream_routes\n",
         );
         check("# nothing\n", "weir.yaml:1: the file is empty; for no objects, write `routes: []` or #END\n");
         check(

@@ -75,7 +75,12 @@ fn bad_arguments_are_refused_with_a_reason() {
 #[test]
 fn missing_profile_is_refused() {
     let mut command = Command::new("/usr/bin/python3");
-    command.arg(repository().join("packaging/build.py")).args(["--profile", "/nowhere/profile", "--only", "tar"]);
+    command.arg(repository().join("packaging/build.py")).args([
+        "--profile",
+        "/nowhere/profile",
+        "--only",
+        "tar",
+    ]);
     command.arg("--out").arg(folder("profile"));
     assert_eq!(failure(&mut command), "package: --profile /nowhere/profile: no such file\n");
 }
