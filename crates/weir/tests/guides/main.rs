@@ -17,7 +17,10 @@ use place::{Place, repository};
 use table::{GUIDES, Guide};
 
 /// The pages without a row in the table: their own tests run the commands, and the reason names them.
-const ELSEWHERE: &[(&str, &str)] = &[("install", "packages/guide.rs runs it on a booted machine")];
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("contracts", "it/openapi_contracts.rs does the same with a contract and on the command line"),
+    ("install", "packages/guide.rs runs it on a booted machine"),
+];
 
 /// A test for each page: its name, and the page.
 macro_rules! pages {
