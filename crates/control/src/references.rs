@@ -1,6 +1,8 @@
 //! The objects that an object names, each with the place of the name: ids in its own fields, ids in
 //! configurations of plugins, the metadata of its plugins, and secret managers in references to secrets.
 
+use model::contract::CONTRACT_ID_FIELD;
+use model::secret_field::plugin_places;
 use model::secret_reference::SecretReference;
 use model::{Id, ObjectKey, ObjectKind, SnapshotObject};
 use serde::Deserialize;
@@ -25,9 +27,9 @@ pub(crate) fn find_references(key: &ObjectKey, value: &Value) -> Vec<ObjectRefer
             names.push(ObjectReference { pointer: pointer.to_owned(), target });
         }
     }
-    if let Some(plugins) = value.get("plugins").and_then(Value::as_object) {
-        for (name, config) in plugins {
-            let pointer = below("/plugins", name);
+    for place in plugin_places(key.kind, value) {
+        for (name, config) in value.pointer(&place).and_then(Value::as_object).into_iter().flatten() {
+            let pointer = below(&place, name);
             if let Ok(target) = ObjectKey::new(ObjectKind::PluginMetadata, name) {
                 names.push(ObjectReference { pointer: pointer.clone(), target });
             }
@@ -127,10 +129,11 @@ const OWN_FIELDS: [(&str, ObjectKind); 7] = [
 ];
 /// The fields by which configurations of plugins name others, at any depth; the ones that keep an object from
 /// being deleted.
-const PLUGIN_FIELDS: [(&str, ObjectKind); 3] = [
+const PLUGIN_FIELDS: [(&str, ObjectKind); 4] = [
     ("upstream_id", ObjectKind::Upstream),
     ("proto_id", ObjectKind::Proto),
     ("client_cert_id", ObjectKind::Ssl),
+    (CONTRACT_ID_FIELD, ObjectKind::Contract),
 ];
 /// Names in one object: more of them are no configuration that a person reads.
 const NAMES_MAX: usize = 1_000;

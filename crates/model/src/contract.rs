@@ -118,6 +118,8 @@ struct Expansion<'c> {
     base: &'c str,
     shared: Plugins,
     all_plugins: Vec<Plugin>,
+    /// The plugins that authenticate callers of operations, each with one of these.
+    authentication: BTreeMap<Box<str>, Box<str>>,
     routes: Vec<ContractRoute>,
 }
 
@@ -132,6 +134,14 @@ impl<'c> Expansion<'c> {
         let base = contract.base_path.as_deref().unwrap_or(document.server_path());
         let upstream_base = contract.upstream_base_path.as_deref().unwrap_or(document.server_path());
         let shared = route_plugins::shared_plugins(contract, base, upstream_base);
+        if contract.hosts.len() * operations.len() > PAIRS_MAX {
+            let reason = format!(
+                "{} hosts with {} operations are more than {PAIRS_MAX} pairs; write several contracts",
+                contract.hosts.len(),
+                operations.len()
+            );
+            return Err(ObjectRefusal::single(None, "/hosts", reason));
+        }
         let known: BTreeSet<&str> = operations.iter().map(|operation| &*operation.id).collect();
         for name in contract.operations.keys() {
             if !known.contains(&**name) {
@@ -149,6 +159,7 @@ impl<'c> Expansion<'c> {
             base,
             shared,
             all_plugins,
+            authentication: BTreeMap::new(),
             routes: Vec::new(),
         })
     }
@@ -163,7 +174,7 @@ impl<'c> Expansion<'c> {
             self.add_other_methods(path, of_path);
         }
         self.add_docs();
-        self.add_unknown();
+        self.add_unknown()?;
         let Expansion { document, routes, shared, all_plugins, .. } = self;
         Ok(ContractRoutes {
             document: Some(document.clone()),
@@ -188,6 +199,9 @@ impl<'c> Expansion<'c> {
             None => security::security_plugins(self.document, operation, &self.contract.security)
                 .map_err(in_document)?,
         };
+        for plugin in &plugins {
+            self.authentication.entry(plugin.name.clone()).or_insert_with(|| operation.id.clone());
+        }
         for written in [self.written_plugins(operation)?, rules.plugins.clone()] {
             plugins.retain(|plugin| written.get(&plugin.name).is_none());
             plugins.extend(written.iter().cloned());
@@ -246,10 +260,24 @@ impl<'c> Expansion<'c> {
 
     /// The route of paths that the document does not have. Where nothing tells the contract's paths from
     /// those of others, the gateway's own 404 is the answer.
-    fn add_unknown(&mut self) {
+    ///
+    /// # Errors
+    /// Requests would pass to nodes by another spelling of a path without the authentication of its
+    /// operation.
+    fn add_unknown(&mut self) -> Result<(), ObjectRefusal> {
         let passes = self.contract.unknown == UnknownOperations::Pass;
         if self.base.is_empty() && self.contract.hosts.is_empty() && !passes {
-            return;
+            return Ok(());
+        }
+        let is_for_all = |name: &str| self.contract.plugins.get(name).is_some();
+        if passes
+            && let Some((plugin, operation)) = self.authentication.iter().find(|(name, _)| !is_for_all(name))
+        {
+            let reason = format!(
+                "operation {operation:?} is behind plugin {plugin}, and other paths would pass without it; write \
+                 `unknown: reject`, or the plugin in `plugins` of the contract"
+            );
+            return Err(ObjectRefusal::single(None, "/unknown", reason));
         }
         let mut plugins = Vec::new();
         if !passes {
@@ -269,6 +297,7 @@ impl<'c> Expansion<'c> {
             rare,
         );
         self.routes.push(ContractRoute { key: route_key(self.key, "unknown"), route });
+        Ok(())
     }
 
     /// The fields that all routes have; their order is the one in which they are added.
@@ -400,6 +429,8 @@ fn unknown_operation(name: &str, known: &BTreeSet<&str>) -> String {
     }
 }
 
+/// Pairs of a host and an operation: each operation is up to three routes, and each of them has all hosts.
+const PAIRS_MAX: usize = 100_000;
 /// Operations that a message lists.
 const NAMES_LISTED: usize = 5;
 /// Characters of the name of a route, as its schema allows.

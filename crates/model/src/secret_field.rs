@@ -34,11 +34,31 @@ pub fn for_each_secret(
         ObjectKind::Consumer | ObjectKind::Credential => SchemaType::Consumer,
         _ => SchemaType::Plugin,
     };
-    let Some(plugins) = object.get_mut("plugins").and_then(Value::as_object_mut) else { return };
-    for (name, config) in plugins {
-        let place = crate::fault::extend_pointer("/plugins", name);
-        for_each_of_plugin(catalog, schema_type, name, config, &place, &mut any);
+    for plugins_place in plugin_places(key.kind, object) {
+        let Some(plugins) = object.pointer_mut(&plugins_place).and_then(Value::as_object_mut) else {
+            continue;
+        };
+        for (name, config) in plugins {
+            let place = crate::fault::extend_pointer(&plugins_place, name);
+            for_each_of_plugin(catalog, schema_type, name, config, &place, &mut any);
+        }
     }
+}
+
+/// The places (JSON pointers) at which an object of that kind has plugins by their names. A contract has
+/// some for each operation and security scheme as well.
+#[must_use]
+pub fn plugin_places(kind: ObjectKind, object: &Value) -> Vec<String> {
+    let mut places = vec!["/plugins".to_owned()];
+    if kind == ObjectKind::Contract {
+        for (field, inner) in [("security", &[""][..]), ("operations", &["/plugins", "/auth"][..])] {
+            for name in object.get(field).and_then(Value::as_object).into_iter().flat_map(Map::keys) {
+                let place = crate::fault::extend_pointer(&format!("/{field}"), name);
+                places.extend(inner.iter().map(|inner| format!("{place}{inner}")));
+            }
+        }
+    }
+    places
 }
 
 fn for_each_of_plugin(
@@ -94,7 +114,7 @@ fn private_keys(kind: ObjectKind) -> &'static [&'static [&'static str]] {
     match kind {
         ObjectKind::Ssl => &[&["key"], &["keys"]],
         ObjectKind::Upstream => &[&["tls", "client_key"]],
-        ObjectKind::Route | ObjectKind::Service | ObjectKind::StreamRoute => {
+        ObjectKind::Route | ObjectKind::Service | ObjectKind::StreamRoute | ObjectKind::Contract => {
             &[&["upstream", "tls", "client_key"]]
         }
         _ => &[],
@@ -137,6 +157,23 @@ mod tests {
         check(ObjectKind::Consumer, "jack", auth.clone(), &["/plugins/auth/key Any k"]);
         check(ObjectKind::Credential, "jack/credentials/1", auth.clone(), &["/plugins/auth/key Any k"]);
         check(ObjectKind::Route, "1", auth, &[]);
+        let of_contract = json!({
+            "plugins": {"log": {"x.y": "1"}}, "security": {"s/1": {"log": {"x.y": "2"}}, "none": {}},
+            "operations": {"o": {"plugins": {"log": {"x.y": "3"}}, "auth": {"log": {"x.y": "4"}}}},
+            "upstream": {"tls": {"client_key": "5"}},
+        });
+        check(
+            ObjectKind::Contract,
+            "1",
+            of_contract,
+            &[
+                "/upstream/tls/client_key PrivateKey 5",
+                "/plugins/log/x.y Any 1",
+                "/security/s~11/log/x.y Any 2",
+                "/operations/o/plugins/log/x.y Any 3",
+                "/operations/o/auth/log/x.y Any 4",
+            ],
+        );
         let log = json!({"plugins": {"log": {"a": [{"b": "1"}, {"b": 2}, {"b": ["3"]}], "x.y": "4", "t": {"h": "5", "n": 6}}}});
         let places = [
             "/plugins/log/a/0/b Any 1",

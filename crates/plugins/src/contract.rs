@@ -23,7 +23,9 @@
 //! not checked.
 //!
 //! **Fields.** With `headers: declared`, fields of a request that the operation does not declare are not
-//! sent on. Those of HTTP itself, of authentication, of tracing and of forwarding are.
+//! sent on. Those of HTTP itself, of tracing and of forwarding are, and those that name an authenticated
+//! consumer. Fields that other plugins set are dropped like those of clients, unless the operation declares
+//! them.
 //!
 //! **Answers of the document.** With `mock: true` the response is made of the examples and schemas of the
 //! operation; the field `Prefer: code=404, example=name, dynamic=true` chooses. `allow` makes the answer to
@@ -32,7 +34,6 @@
 
 mod docs;
 mod passed_fields;
-mod path_values;
 mod problem;
 mod request;
 mod response;

@@ -16,6 +16,7 @@ mod prefix_tree;
 pub mod router;
 pub mod rule;
 mod table;
+mod template;
 pub mod vars;
 
 pub use cidr::{CidrError, CidrSet};
@@ -23,3 +24,4 @@ pub use methods::MethodSet;
 pub use params::Params;
 pub use router::{Considered, Match, Mode, RequestView, Router, Verdict};
 pub use rule::{Rule, RuleError, RuleField, RuleInput};
+pub use template::PathTemplate;

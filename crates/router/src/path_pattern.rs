@@ -30,6 +30,7 @@ pub(crate) struct PathPattern {
     text: Box<str>,
     /// The length by which patterns with the same literal beginning are ordered.
     rank_length: u16,
+    is_template: bool,
     /// `None` if the text is literal in both readings, which saves memory for nearly every route.
     readings: Option<Box<Readings>>,
 }
@@ -77,11 +78,11 @@ impl PathPattern {
         let with_parameters = Reading::parse(text.as_bytes(), true);
         let literal = plain.tokens.is_empty() && with_parameters.tokens.is_empty();
         let readings = (!literal).then(|| Box::new(Readings { plain, with_parameters }));
-        Ok(Self { text: text.into(), rank_length: length_of(text.len()), readings })
+        Ok(Self { text: text.into(), rank_length: length_of(text.len()), is_template: false, readings })
     }
 
-    /// A template with parameters in braces (RFC 6570 level 1, as OpenAPI has it). Of templates with the same
-    /// literal beginning, one with more literal bytes is tried first.
+    /// A template with parameters in braces (RFC 6570 level 1, as OpenAPI has it). A parameter counts as one
+    /// byte where patterns with the same literal beginning are ordered, like a wildcard.
     pub(crate) fn parse_template(text: &str) -> Result<Self, &'static str> {
         if text.is_empty() {
             return Err("is empty");
@@ -91,16 +92,26 @@ impl PathPattern {
         }
         let reading = Reading::parse_template(text)?;
         let names = reading.tokens.iter().filter(|token| !matches!(token, Token::Literal(_)));
-        let in_braces: usize = names.map(|token| token.range().len() + BRACES).sum();
+        let in_braces: usize = names.map(|token| token.range().len() + BRACES - 1).sum();
         let rank_length = length_of(text.len() - in_braces);
         let readings = (!reading.tokens.is_empty())
             .then(|| Box::new(Readings { plain: reading.clone(), with_parameters: reading }));
-        Ok(Self { text: text.into(), rank_length, readings })
+        Ok(Self { text: text.into(), rank_length, is_template: true, readings })
     }
 
     /// The length by which patterns with the same literal beginning are ordered.
     pub(crate) fn rank_length(&self) -> u16 {
         self.rank_length
+    }
+
+    /// Whether it was read as a template: its parameters match less than wildcards.
+    pub(crate) fn is_template(&self) -> bool {
+        self.is_template
+    }
+
+    /// Whether `path` matches; then the values of parameters are added to `params`.
+    pub(crate) fn read(&self, path: &[u8], params: &mut Params) -> bool {
+        path.starts_with(self.literal(false)) && self.fits(false, path, Some(params))
     }
 
     pub(crate) fn as_str(&self) -> &str {

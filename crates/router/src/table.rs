@@ -119,12 +119,13 @@ impl Item for Entry {
         self.pattern().as_str().as_bytes()
     }
 
-    /// Higher priority first, then the longer path, then the older route; slot and index make the order
-    /// total.
+    /// Higher priority first, then the longer path, templates before wildcards, then the older route; slot
+    /// and index make the order total.
     fn rank(&self, other: &Self) -> Ordering {
         let lengths = (self.pattern().rank_length(), other.pattern().rank_length());
         (other.rule.priority.cmp(&self.rule.priority))
             .then_with(|| lengths.1.cmp(&lengths.0))
+            .then_with(|| other.pattern().is_template().cmp(&self.pattern().is_template()))
             .then_with(|| self.rule.order.cmp(&other.rule.order))
             .then_with(|| self.slot.cmp(&other.slot))
             .then_with(|| self.path.cmp(&other.path))

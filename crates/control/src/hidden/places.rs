@@ -36,9 +36,20 @@ pub(crate) fn secret_places(catalog: &PluginCatalog, key: &ObjectKey, object: &V
     add_unknown_plugins(catalog, key, object, &mut places);
     match key.kind {
         ObjectKind::PluginMetadata => add_named(object, "", &mut places),
-        _ => {
-            object.get("plugins").into_iter().for_each(|plugins| add_named(plugins, "/plugins", &mut places))
+        kind => {
+            for place in secret_field::plugin_places(kind, object) {
+                object
+                    .pointer(&place)
+                    .into_iter()
+                    .for_each(|plugins| add_named(plugins, &place, &mut places));
+            }
         }
+    }
+    if key.kind == ObjectKind::Contract {
+        // The document may hold configurations of plugins.
+        let content = object.get("content").and_then(Value::as_str);
+        places
+            .extend(content.filter(|text| text.contains(PLUGINS_IN_DOCUMENT)).map(|_| "/content".to_owned()));
     }
     places
 }
@@ -67,9 +78,11 @@ fn add_unknown_plugins(catalog: &PluginCatalog, key: &ObjectKey, object: &Value,
     if key.kind == ObjectKind::PluginMetadata && catalog.get(key.own_id()).is_none() {
         add_texts(object, String::new(), places);
     }
-    let plugins = object.get("plugins").and_then(Value::as_object);
-    for (name, config) in plugins.into_iter().flatten().filter(|(name, _)| catalog.get(name).is_none()) {
-        add_texts(config, below("/plugins", name), places);
+    for place in secret_field::plugin_places(key.kind, object) {
+        let plugins = object.pointer(&place).and_then(Value::as_object).into_iter().flatten();
+        for (name, config) in plugins.filter(|(name, _)| catalog.get(name).is_none()) {
+            add_texts(config, below(&place, name), places);
+        }
     }
 }
 
@@ -128,6 +141,8 @@ fn below(pointer: &str, step: &str) -> String {
     format!("{pointer}/{}", step.replace('~', "~0").replace('/', "~1"))
 }
 
+/// The beginning of the fields of a document that hold plugins.
+const PLUGINS_IN_DOCUMENT: &str = "x-weir-";
 /// Stands for a secret.
 pub(crate) const HIDDEN: &str = "(hidden)";
 /// The last words of names of secrets, in small letters: `redis_password`, `tls.client_key`, `Authorization`.
@@ -161,6 +176,27 @@ mod tests {
         let expected = serde_json::json!({"client_secret": HIDDEN, "scopes": [HIDDEN], "timeout": 3});
         assert_eq!((&route["plugins"]["openid/x"], &route["uri"]), (&expected, &"/a".into()));
         assert_eq!(route["plugins"]["count"], serde_json::json!({"count": 1}));
+    }
+
+    #[test]
+    fn secrets_of_contract_are_hidden_in_all_places() {
+        let key = ObjectKey::new(ObjectKind::Contract, "1").unwrap();
+        let check = |mut contract: Value, expected: Value| {
+            hide_secrets(&crate::testing::catalog(), &key, &mut contract);
+            assert_eq!(contract, expected);
+        };
+        let plugins = |text: &str| serde_json::json!({"openid/x": {"client_secret": text}});
+        let contract = |text: &str, content: &str| {
+            serde_json::json!({
+                "plugins": plugins(text), "security": {"sso": plugins(text)}, "content": content,
+                "operations": {"o": {"plugins": plugins(text), "auth": plugins(text)}},
+            })
+        };
+        check(contract("s3cr3t", "openapi: 3.0.0"), contract(HIDDEN, "openapi: 3.0.0"));
+        check(
+            contract("s3cr3t", "x-weir-auth: {openid/x: {client_secret: s3cr3t}}"),
+            contract(HIDDEN, HIDDEN),
+        );
     }
 
     #[test]

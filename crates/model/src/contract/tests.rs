@@ -126,6 +126,12 @@ fn schemes_are_plugins_or_faults() {
         Ok(json!([{ "count": { "count": 1 } }])),
     );
     check("[{c: []}]", json!({ "operations": { "a": { "auth": {} } } }), Ok(json!([])));
+    // Other paths must not lead to the same nodes without the plugin.
+    let count = json!({ "count": { "count": 1 } });
+    let pass = |plugins: Value| json!({ "unknown": "pass", "plugins": plugins, "security": { "c": count } });
+    check("[]", pass(json!({})), Ok(json!([])));
+    check("[{c: []}]", pass(json!({})), Err("other paths would pass without it"));
+    check("[{c: []}]", pass(count.clone()), Ok(json!([count])));
 }
 
 #[test]
@@ -147,6 +153,11 @@ fn faults_have_place_and_line() {
     );
     check(contract(PETS, json!({ "plugins": { "contract": {} } })), "have this plugin already");
     check(json!({ "content": PETS }), "a contract needs upstream_id");
+    let hosts: Vec<String> = (0..=PAIRS_MAX / 4).map(|number| format!("h{number}.test")).collect();
+    check(contract(PETS, json!({ "hosts": hosts })), "there are at most 10,000 hosts");
+    let many: String = (0..11).map(|number| format!("  /{number}: {{get: {{}}}}\n")).collect();
+    let many = format!("openapi: 3.0.3\npaths:\n{many}");
+    check(contract(&many, json!({ "hosts": hosts[..10_000] })), "are more than 100000 pairs");
     let written = format!("{PETS}x-weir-plugins: {{nope: {{}}}}\n");
     check(
         contract(&written, json!({})),

@@ -8,6 +8,8 @@ use contract::page::{PAGE_POLICY, PageOptions, html_page};
 use exchange::Exchange;
 use exchange::plugin::BufferedReply;
 
+use serde_json::Value;
+
 use super::problem::problem;
 
 /// The page of a contract.
@@ -24,7 +26,7 @@ impl ContractDocs {
             PageOptions { base_path, document_path: Some(format!("{path}/openapi.json")), has_try_it: true };
         ContractDocs {
             page: html_page(&document.value, &options),
-            document: document.value.to_string(),
+            document: public_form(&document.value).to_string(),
             path,
         }
     }
@@ -43,6 +45,21 @@ impl ContractDocs {
             .with_body(body.clone().into_bytes())
     }
 }
+
+/// The document without the fields that are for the gateway: they may hold secrets of plugins.
+fn public_form(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let shown = fields.iter().filter(|(name, _)| !name.starts_with(GATEWAY_FIELDS));
+            Value::Object(shown.map(|(name, field)| (name.clone(), public_form(field))).collect())
+        }
+        Value::Array(items) => items.iter().map(public_form).collect(),
+        value => value.clone(),
+    }
+}
+
+/// The beginning of the names of fields that are for the gateway.
+const GATEWAY_FIELDS: &str = "x-weir-";
 
 /// The response that the document describes for the operation at `place`.
 pub(super) fn mocked_reply(

@@ -54,8 +54,14 @@ const PASSED: [&str; 44] = [
     "x-request-id",
 ];
 
-/// Removes the fields that the operation does not declare. Cookies are sent on where it declares one.
-pub(super) fn keep_declared(headers: &mut Headers, operation: &OasOperation) {
+/// Fields in which authentication plugins name the consumer.
+const OF_CONSUMER: [&str; 4] =
+    ["x-consumer-username", "x-consumer-custom-id", "x-credential-identifier", "x-consumer-group-id"];
+
+/// Removes the fields that the operation does not declare. Cookies are sent on where it declares one, and
+/// the fields that name the consumer where one is authenticated, because a client may have sent them
+/// otherwise.
+pub(super) fn keep_declared(headers: &mut Headers, operation: &OasOperation, has_consumer: bool) {
     let declared = |name: &str| {
         operation.parameters.iter().any(|parameter| match parameter.place {
             ParameterLocation::Header => parameter.name.eq_ignore_ascii_case(name),
@@ -63,8 +69,9 @@ pub(super) fn keep_declared(headers: &mut Headers, operation: &OasOperation) {
             ParameterLocation::Path | ParameterLocation::Query => false,
         })
     };
+    let is_in = |list: &[&str], name: &str| list.iter().any(|passed| passed.eq_ignore_ascii_case(name));
     let is_passed =
-        |name: &str| PASSED.iter().any(|passed| passed.eq_ignore_ascii_case(name)) || declared(name);
+        |name: &str| is_in(&PASSED, name) || (has_consumer && is_in(&OF_CONSUMER, name)) || declared(name);
     let names = headers.iter().map(|field| String::from_utf8_lossy(field.name).into_owned());
     let dropped: Vec<String> = names.filter(|name| !is_passed(name)).collect();
     for name in dropped {

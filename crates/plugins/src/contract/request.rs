@@ -7,8 +7,8 @@ use exchange::Exchange;
 use exchange::plugin::{BodyNeed, BufferedReply, Explained, Flow, PhaseDecision};
 use message::FieldId;
 use model::validate::{SchemaFault, SchemaSteps};
+use router::Params;
 
-use super::path_values::path_values;
 use super::problem::{ERRORS_MAX, MessageFault, contract_refusal, problem};
 use super::{FaultAction, OperationPlugin, passed_fields};
 use crate::shared::openapi::parameters::{ParameterSources, decoded_arguments};
@@ -60,7 +60,12 @@ impl OperationPlugin {
             return Some(self.mock(exchange));
         }
         if self.passes_declared_fields_only {
-            passed_fields::keep_declared(&mut exchange.request.headers, &self.operation.request);
+            let has_consumer = exchange.consumer().is_some();
+            passed_fields::keep_declared(
+                &mut exchange.request.headers,
+                &self.operation.request,
+                has_consumer,
+            );
         }
         None
     }
@@ -71,9 +76,14 @@ impl OperationPlugin {
         if parameters.is_empty() {
             return Vec::new();
         }
-        let path = String::from_utf8_lossy(exchange.path());
-        let below = path.get(self.base_length..).unwrap_or_default();
-        let values = path_values(&self.operation.path, below).unwrap_or_default();
+        let below = exchange.path().get(self.base_length..).unwrap_or_default();
+        let mut values = Params::default();
+        // Without the form of the template, which the route has as well, each parameter of the path is
+        // missing.
+        self.operation.path.read(below, &mut values);
+        let text = String::from_utf8_lossy;
+        let values: Vec<_> = values.iter().map(|(name, value)| (text(name), text(value))).collect();
+        let values: Vec<(&str, &str)> = values.iter().map(|(name, value)| (&**name, &**value)).collect();
         let query = decoded_arguments(exchange.request.query().unwrap_or_default());
         let parts = ParameterSources {
             path: &values,

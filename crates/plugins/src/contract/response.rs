@@ -27,6 +27,11 @@ impl OperationPlugin {
         }
         let status = exchange.response.status;
         let headers = &exchange.response.headers;
+        // Both follow from the fields of the request and stand for a 200 (RFC 9110 sections 15.3.7 and
+        // 15.4.5), which is why documents do not list them. The body of a 206 is a part.
+        if matches!(status, 206 | 304) && self.operation.response(200).is_some() {
+            return ResponseStep::Done;
+        }
         let Some(rule) = self.operation.response(status) else {
             let fault = SchemaFault::of_rule("responses", format!("status {status} is not in the document"));
             self.refuse(exchange, MessageFault { location: "status", name: "".into(), fault });
@@ -58,7 +63,7 @@ impl OperationPlugin {
     pub(super) fn check_response_body(&self, exchange: &mut Exchange, body: &mut Vec<u8>) {
         let Some(state) = exchange.peek_state::<ResponseState>() else { return };
         if state.is_refused {
-            replace(exchange, body);
+            *body = refuse_head(exchange);
             return;
         }
         let rule = state.checked_status.and_then(|status| self.operation.response(status));
@@ -75,7 +80,7 @@ impl OperationPlugin {
         let faults: Vec<MessageFault> = faults.into_iter().map(in_body).collect();
         self.log(exchange, "response", &faults);
         if self.response == FaultAction::Enforce {
-            replace(exchange, body);
+            *body = refuse_head(exchange);
         }
     }
 
@@ -83,18 +88,21 @@ impl OperationPlugin {
         self.log(exchange, "response", &[fault]);
         if self.response == FaultAction::Enforce {
             exchange.state::<ResponseState>().is_refused = true;
+            // A response to HEAD has no body that would be replaced.
+            refuse_head(exchange);
         }
     }
 }
 
-/// Replaces the response. The faults are in the log only, because they are none of the client's.
-fn replace(exchange: &mut Exchange, body: &mut Vec<u8>) {
+/// Replaces the head of the response, and gives the body. The faults are in the log only, because they are
+/// none of the client's.
+fn refuse_head(exchange: &mut Exchange) -> Vec<u8> {
     let reply = problem(502, "The response does not match the contract", None, Vec::new());
     exchange.response.status = reply.status;
     exchange.response.reason = Default::default();
-    for name in ["Content-Encoding", "Last-Modified", "ETag", "Set-Cookie"] {
+    for name in ["Content-Encoding", "Content-Length", "Last-Modified", "ETag", "Set-Cookie"] {
         exchange.response.headers.remove(name);
     }
     let _ = exchange.response.headers.set_known(FieldId::ContentType, b"application/problem+json");
-    *body = reply.body.into_owned();
+    reply.body.into_owned()
 }

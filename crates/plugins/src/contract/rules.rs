@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use contract::{ContractDocument, ContractOperation, DocumentFault};
+use router::PathTemplate;
 use serde_json::Value;
 
 use crate::shared::openapi::body::BodyRule;
@@ -11,8 +12,8 @@ use crate::shared::openapi::operation::{OasCompiler, OasOperation};
 
 /// Everything that a message of one operation is checked by.
 pub(super) struct CompiledOperation {
-    /// The template of its path in the document.
-    pub(super) path: Box<str>,
+    /// Its path in the document.
+    pub(super) path: PathTemplate,
     /// The JSON pointer to it in the document.
     pub(super) place: Box<str>,
     pub(super) request: OasOperation,
@@ -82,6 +83,8 @@ fn compile<'d>(
     responses: &mut OasCompiler<'d>,
     operation: &ContractOperation<'d>,
 ) -> Result<CompiledOperation, String> {
+    let path = PathTemplate::parse(operation.path)
+        .map_err(|reason| format!("{}: the path {reason}", operation.place))?;
     let request = requests.operation(operation.item, operation.written, &operation.place)?;
     let mut rules = Vec::new();
     let written = operation.written.get("responses").and_then(Value::as_object);
@@ -109,12 +112,7 @@ fn compile<'d>(
         StatusRule::Class(_) => 1,
         StatusRule::Default => 2,
     });
-    Ok(CompiledOperation {
-        path: operation.path.into(),
-        place: operation.place.as_str().into(),
-        request,
-        responses: rules.into(),
-    })
+    Ok(CompiledOperation { path, place: operation.place.as_str().into(), request, responses: rules.into() })
 }
 
 impl CompiledOperation {

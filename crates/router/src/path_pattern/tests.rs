@@ -118,3 +118,56 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn templates_have_parameters_in_braces() {
+    let check = |template: &str, path: &str, expected: Option<&str>| {
+        let pattern = PathPattern::parse_template(template).unwrap();
+        for with_parameters in [false, true] {
+            let mut params = Params::new();
+            let found = fits(&pattern, with_parameters, path, &mut params).then(|| {
+                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+                let pairs = params.iter().map(|(name, value)| format!("{}={}", text(name), text(value)));
+                pairs.collect::<Vec<_>>().join(" ")
+            });
+            assert_eq!(found.as_deref(), expected, "{template} {path}");
+        }
+    };
+    check("/pets", "/pets", Some(""));
+    check("/pets/:id/*", "/pets/:id/*", Some(""));
+    check("/pets/:id/*", "/pets/7/8", None);
+    check("/pets/{id}", "/pets/7", Some("id=7"));
+    check("/pets/{id}", "/pets/", None);
+    check("/pets/{id}", "/pets/7/8", None);
+    check("/pets/{id}/toys/{toy}", "/pets/7/toys/ball", Some("id=7 toy=ball"));
+    check("/a/{x}-{y}", "/a/1-2-3", Some("x=1 y=2-3"));
+    check("/a/{x}.json", "/a/b.json.json", Some("x=b.json"));
+    check("/a/{x}.json", "/a/.json", None);
+    check("/a/{x}.json", "/a/b/c.json", None);
+    check("/a/{x}.json/edit", "/a/b.json/edit", Some("x=b"));
+    check("/a/{x}.{y}.z", "/a/1.2.3.z", Some("x=1 y=2.3"));
+    check("/a/{x}:run", "/a/é:run", Some("x=é"));
+    for (faulty, reason) in [
+        ("", "is empty"),
+        ("/a/{", "without a `}`"),
+        ("/a/}", "without a `{`"),
+        ("/a/{}", "without a name"),
+        ("/a/{x/y}", "over several segments"),
+        ("/a/{x}{y}", "no text between"),
+        (&"/{x}".repeat(65), "more than 64 parameters"),
+        (&"/a".repeat(2049), "longer than 4096"),
+    ] {
+        let found = PathPattern::parse_template(faulty).unwrap_err();
+        assert!(found.contains(reason), "{faulty}: {found}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn templates_never_panic(template in "[/a{}x.:*-]{0,40}", path in "[/ax.:-]{0,40}") {
+        if let Ok(pattern) = PathPattern::parse_template(&template) {
+            let mut params = Params::new();
+            pattern.read(path.as_bytes(), &mut params);
+        }
+    }
+}

@@ -79,7 +79,7 @@ fn plugins_have_pages_costs_and_uses() {
     let list = list["list"].as_array().unwrap();
     for plugin in list {
         assert!(plugin["summary"].as_str().unwrap().ends_with('.'), "{plugin}");
-        // Plugins that call a runner, functions of users, plugins of layer 4 alone, and the plugin of contracts have
+        // Plugins that call a runner, functions of users, plugins of layer 4 alone and that of contracts have
         // no figure.
         let is_measured = !["ext-plugin-", "serverless-", "mqtt-proxy", "contract"]
             .iter()

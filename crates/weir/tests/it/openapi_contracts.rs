@@ -196,11 +196,72 @@ fn responses_are_checked() {
 }
 
 #[test]
+fn status_without_body_is_checked() {
+    let stage = Stage::answering(json!({ "response": "enforce" }), |target| match target {
+        "/v2/pets/1" => Reply::status(304, ""),
+        _ => Reply::status(418, ""),
+    });
+    assert_eq!(stage.ask("GET", "/v2/pets/1", "").status, 304);
+    assert_eq!(stage.ask("HEAD", "/v2/pets/2", "").status, 502);
+}
+
+#[test]
+fn template_is_preferred_to_unknown_paths() {
+    let stage = Stage::new(json!({}));
+    let content = "openapi: 3.1.0\nservers: [{url: /v2}]\npaths:\n  /{id}: {get: {operationId: one}}\n  /{id}/a: {get: \
+                   {operationId: text}}\n  /{id}/{part}: {get: {operationId: part}}\n";
+    assert_eq!(stage.put(content, json!({})).0, 200);
+    for (path, route) in
+        [("/v2/7", "one"), ("/v2/7/a", "text"), ("/v2/7/b", "part"), ("/v2/7/b/c", "unknown")]
+    {
+        let question = json!({ "method": "GET", "url": format!("http://h{path}") });
+        let (status, record) = stage.weir.admin("POST", "weir/explain", question);
+        assert_eq!(
+            (status, &record["matched"]["id"]),
+            (200, &json!(format!("contract/pets/{route}"))),
+            "{record}"
+        );
+        assert_eq!(stage.ask("GET", path, "").status, if route == "unknown" { 404 } else { 200 }, "{path}");
+    }
+}
+
+#[test]
+fn faulty_contract_of_a_file_is_closed() {
+    let origin = Origin::answering("open");
+    let upstream = format!("upstream: {{nodes: {{'{}': 1}}}}", origin.address());
+    let contract = |id: &str, base: &str, content: &str| {
+        format!("  - {{id: {id}, base_path: {base}, {upstream}, content: '{content}'}}\n")
+    };
+    let good = "{openapi: 3.0.3, paths: {/a: {get: {operationId: a}}}}";
+    let resources = format!(
+        "routes:\n  - {{id: all, uri: /*, {upstream}}}\ncontracts:\n{}{}",
+        contract("good", "/good", good),
+        contract("bad", "/bad", "{openapi: 3.0.3, paths: {a: {}}}"),
+    );
+    let weir = Weir::builder(BINARY).resources(&resources).start();
+    let statuses: Vec<u16> = ["/good/a", "/good/b", "/bad/a", "/bad", "/other"]
+        .into_iter()
+        .map(|path| weir.client().get(path).status)
+        .collect();
+    assert_eq!(statuses, [200, 404, 503, 503, 200]);
+}
+
+#[test]
 fn undeclared_fields_are_dropped() {
     let stage = Stage::new(json!({ "headers": "declared" }));
     stage.ask_with("GET", "/v2/pets/7", &[("X-Secret", "1"), ("Accept", "text/plain")], "");
     let request = stage.origin.last_request();
     assert_eq!((request.header("x-secret"), request.header("accept")), (None, Some("text/plain")));
+    // The consumer's name of a client is none; that of an authentication plugin is.
+    stage.ask_with("GET", "/v2/pets/7", &[("X-Consumer-Username", "root")], "");
+    assert_eq!(stage.origin.last_request().header("x-consumer-username"), None);
+    stage
+        .weir
+        .put("consumers/jack", json!({ "username": "jack", "plugins": { "key-auth": { "key": "secret" } } }));
+    assert_eq!(stage.put(PETS, json!({ "headers": "declared", "plugins": { "key-auth": {} } })).0, 200);
+    assert_eq!(stage.ask_with("GET", "/v2/pets/7", &[("apikey", "secret")], "").status, 200);
+    let request = stage.origin.last_request();
+    assert_eq!((request.header("x-consumer-username"), request.header("apikey")), (Some("jack"), None));
 }
 
 #[test]
@@ -216,6 +277,11 @@ fn document_answers_and_is_shown() {
     let document: Value =
         serde_json::from_str(&stage.ask("GET", "/pets-docs/openapi.json", "").text()).unwrap();
     assert_eq!(document["info"]["title"], "Pets");
+    let with_secret = format!("{PETS}x-weir-plugins: {{basic-auth: {{realm: s3cr3t}}}}\n");
+    assert_eq!(stage.put(&with_secret, json!({ "docs": { "path": "/pets-docs" } })).0, 200);
+    for path in ["/pets-docs", "/pets-docs/openapi.json"] {
+        assert!(!stage.ask("GET", path, "").text().contains("s3cr3t"), "{path}");
+    }
     assert!(stage.origin.requests().is_empty());
 }
 
