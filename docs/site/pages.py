@@ -19,6 +19,7 @@ GROUPS = [
     ]),
     ("Route and balance", [
         ("Choose a route", f"{GUIDE}/routing.md"),
+        ("Serve an OpenAPI document", f"{GUIDE}/contracts.md"),
         ("Reach upstreams", f"{GUIDE}/upstreams.md"),
         ("Distribute requests over nodes", f"{GUIDE}/load-balancing.md"),
         ("Check the health of nodes", f"{GUIDE}/health-checks.md"),

@@ -1,6 +1,7 @@
 //! A place in the source document: a chain of steps on the call stack, which becomes a JSON pointer in a
 //! fault.
 
+use crate::document::pointer_step;
 use serde_json::Value;
 
 use super::SwaggerObject;
@@ -37,7 +38,7 @@ impl<'p> SwaggerPlace<'p> {
             place = match &place.step {
                 SwaggerStep::Root => break,
                 SwaggerStep::Field(parent, name) => {
-                    steps.push(name.replace('~', "~0").replace('/', "~1"));
+                    steps.push(pointer_step(name));
                     parent
                 }
                 SwaggerStep::Item(parent, index) => {

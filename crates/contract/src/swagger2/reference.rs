@@ -1,5 +1,6 @@
 //! References: pointers of schemas as they are in the translated document, and entries found in the source.
 
+use crate::document::pointer_step;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
@@ -88,7 +89,7 @@ pub(super) fn shared_name<'v>(value: &'v Value, section: &str) -> Option<&'v str
 /// The steps to the schema of the first media type.
 fn content_of(types: &[&str]) -> String {
     let first = types.first().copied().unwrap_or(JSON_ONLY[0]);
-    format!("content/{}", first.replace('~', "~0").replace('/', "~1"))
+    format!("content/{}", pointer_step(first))
 }
 
 /// The steps from `schema` on.

@@ -1,6 +1,7 @@
 //! An OpenAPI document, compiled: its paths, the parameters of each operation and the schemas of its bodies.
 //! Every fault of the document is told with its place, a JSON pointer.
 
+use contract::document::pointer_step;
 use std::sync::Arc;
 
 use jsonx::Bounds;
@@ -10,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::paths::Paths;
 use crate::shared::openapi::operation::{OasCompiler, OasOperation};
-use crate::shared::openapi::schemas::{escape_pointer_token, fault};
+use crate::shared::openapi::schemas::fault;
 
 /// Bytes of a document.
 pub(super) const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -74,7 +75,7 @@ impl OasDocument {
                 // An extension, or no path.
                 continue;
             }
-            let place = format!("/paths/{}", escape_pointer_token(template));
+            let place = format!("/paths/{}", pointer_step(template));
             let operations = of_item(&mut compiler, item, &place)?;
             paths.add(template, operations).map_err(|reason| fault(&place, &reason))?;
         }

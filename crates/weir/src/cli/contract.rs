@@ -127,7 +127,7 @@ fn list_operations(file: &Path) -> anyhow::Result<ExitCode> {
     }
     let (count, version) = (operations.len(), &document.version);
     let good = Paint::for_stdout().good("ok");
-    print(format_args!("{}: {good}, version {version}, {count} operations", file.display()));
+    print(format_args!("{}: {good}, version {version}, operations: {count}", file.display()));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,11 +1,12 @@
 //! One operation of an OpenAPI document, compiled: its parameters and the schemas of its body. Every fault
 //! is a sentence with its place, a JSON pointer.
 
+use contract::document::pointer_step;
 use serde_json::Value;
 
 use super::body::{BodyRule, MediaRule};
 use super::parameters::{Parameter, ParameterLocation, Style};
-use super::schemas::{Schemas, escape_pointer_token, fault};
+use super::schemas::{Schemas, fault};
 
 /// Parameters of one operation.
 const PARAMETERS_MAX: usize = 512;
@@ -95,7 +96,7 @@ impl<'d> OasCompiler<'d> {
         let content = written.get("content").and_then(Value::as_object).and_then(|all| all.iter().next());
         let (schema, style) = match content {
             Some((media_type, media)) => {
-                let at = format!("{place}/content/{}", escape_pointer_token(media_type));
+                let at = format!("{place}/content/{}", pointer_step(media_type));
                 let schema = media.get("schema").map(|schema| (schema, format!("{at}/schema")));
                 (schema, if is_json(media_type) { Style::Json } else { Style::Commas })
             }
@@ -123,7 +124,7 @@ impl<'d> OasCompiler<'d> {
         }
         let mut media = Vec::new();
         for (media_type, written) in content {
-            let at = format!("{place}/content/{}/schema", escape_pointer_token(media_type));
+            let at = format!("{place}/content/{}/schema", pointer_step(media_type));
             let schema = written.get("schema").map(|schema| self.schemas.compile(schema, &at)).transpose()?;
             media.push(MediaRule::new(media_type, schema));
         }

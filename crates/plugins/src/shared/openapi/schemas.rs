@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use contract::document::pointer_step;
 use model::validate::UserSchema;
 use serde_json::{Map, Value, json};
 
@@ -117,7 +118,7 @@ impl<'d> Schemas<'d> {
         let found = named.into_iter().flatten().find(|(_, schema)| is_it(schema));
         let (name, schema) =
             found.ok_or_else(|| fault(place, &format!("$ref `{reference}` leads nowhere")))?;
-        Ok((schema, format!("/components/schemas/{}", escape_pointer_token(name))))
+        Ok((schema, format!("/components/schemas/{}", pointer_step(name))))
     }
 
     /// Compiles the schema at `place`.
@@ -181,7 +182,7 @@ impl<'d> Schemas<'d> {
         };
         let mut translated = Map::new();
         for (name, value) in fields {
-            let at = format!("{place}/{}", escape_pointer_token(name));
+            let at = format!("{place}/{}", pointer_step(name));
             let mut inner = |value: &'d Value, at: &str| self.translate(value, at, level + 1, parts);
             let value = match (&**name, value) {
                 ("$ref" | "$dynamicRef", Value::String(reference)) => {
@@ -200,10 +201,7 @@ impl<'d> Schemas<'d> {
                 (name, Value::Object(schemas)) if MAPS.contains(&name) => {
                     let mut map = Map::new();
                     for (name, schema) in schemas {
-                        map.insert(
-                            name.clone(),
-                            inner(schema, &format!("{at}/{}", escape_pointer_token(name)))?,
-                        );
+                        map.insert(name.clone(), inner(schema, &format!("{at}/{}", pointer_step(name)))?);
                     }
                     Value::Object(map)
                 }
@@ -245,11 +243,6 @@ fn list<'d>(
     inner: &mut dyn FnMut(&'d Value, &str) -> Result<Value, String>,
 ) -> Result<Value, String> {
     items.iter().enumerate().map(|(index, item)| inner(item, &format!("{at}/{index}"))).collect()
-}
-
-/// A step of a JSON pointer.
-pub(crate) fn escape_pointer_token(step: &str) -> String {
-    step.replace('~', "~0").replace('/', "~1")
 }
 
 /// A pointer as the fragment of a URI.
